@@ -1,0 +1,5 @@
+//! Abreast: an editor sidecar that lets agents and people edit the same files at the same time.
+
+pub mod disk;
+pub mod text;
+pub mod version;
