@@ -249,3 +249,6 @@ impl From<&str> for Text {
         Self::flat(text)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -85,3 +85,60 @@ fn count(text: &Text) -> (usize, usize) {
     }
     (text.lf_before(text.len_bytes()) - n_crlf, n_crlf)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::text::tests::{any_text, both};
+
+    #[track_caller]
+    fn check(raw: &str, kind: &str, expected_majority: Option<Eol>) {
+        for text in both(raw) {
+            let actual = serde_json::to_string(&text.eol()).expect("a plain enum");
+            assert_eq!(actual, format!("\"{kind}\""));
+            assert_eq!(majority(&text), expected_majority);
+        }
+    }
+
+    #[test]
+    fn the_kind_tells_lf_crlf_mixed_and_none() {
+        check("", "none", None);
+        check("a\rb", "none", None);
+        check("a\nb\n", "lf", Some(Eol::Lf));
+        check("a\r\nb\r\n", "crlf", Some(Eol::Crlf));
+        check("a\r\nb\r\nc\n", "mixed", Some(Eol::Crlf));
+        check("a\r\nb\nc\n", "mixed", Some(Eol::Lf));
+    }
+
+    #[test]
+    fn a_balanced_text_counts_as_lf() {
+        check("a\r\nb\n", "mixed", Some(Eol::Lf));
+    }
+
+    #[test]
+    fn a_return_before_a_crlf_stays_a_character() {
+        assert_eq!(fold("a\r\r\nb\rc"), "a\r\nb\rc");
+        assert_eq!(with_eol("a\r\nb\n", Eol::Lf), "a\r\r\nb\n");
+    }
+
+    proptest! {
+        #[test]
+        fn a_view_survives_any_line_ends(raw in any_text()) {
+            let view = fold(&raw);
+            for eol in [Eol::Lf, Eol::Crlf] {
+                let raw = with_eol(&view, eol);
+                prop_assert_eq!(fold(&raw), &*view);
+            }
+        }
+
+        #[test]
+        fn counting_is_exact_across_chunks(raw in any_text()) {
+            let n_crlf = raw.matches("\r\n").count();
+            for text in both(&raw) {
+                prop_assert_eq!(count(&text), (raw.matches('\n').count() - n_crlf, n_crlf));
+            }
+        }
+    }
+}
