@@ -9,12 +9,13 @@
 pub mod buffer;
 pub mod diff;
 pub mod eol;
+mod lines;
 pub mod matching;
 mod rewrite;
 pub mod splice;
 mod walk;
 
-use std::{iter, ops::Range, sync::Arc};
+use std::{borrow::Cow, iter, ops::Range, sync::Arc};
 
 use memchr::memchr;
 use ropey::Rope;
@@ -87,6 +88,14 @@ impl Text {
         match self {
             Self::Rope(rope) => rope.byte_slice(range).to_string(),
             Self::Flat(text) => text[range].to_string(),
+        }
+    }
+
+    /// A range of raw bytes, copied only if it lies in several chunks.
+    pub fn slice(&self, range: Range<usize>) -> Cow<'_, str> {
+        match self {
+            Self::Rope(rope) => rope.byte_slice(range).into(),
+            Self::Flat(text) => Cow::Borrowed(&text[range]),
         }
     }
 
