@@ -1,1 +1,235 @@
 //! The only module that touches files.
+//!
+//! Invariant: a file changes only if, at the moment of the change, it held exactly the bytes that the change was
+//! planned on; of the changes of one call all happen or none. Compared are bytes, never times.
+//!
+//! It knows nothing of sessions, versions or editors, and decides nothing: the engine says what to expect.
+
+use std::{
+    error::Error,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use crate::text::Text;
+
+/// The files, behind a seam so that tests can replace them.
+pub trait Disk: Send + Sync + 'static {
+    /// Finds the one canonical path of an absolute path, the same before and after the file is created.
+    fn resolve(&self, path: &Path) -> Result<Resolved, DiskError>;
+
+    /// Reads a file by its canonical path and decodes it strictly; at most `limit_bytes` long.
+    fn look(&self, path: &Path, limit_bytes: u64) -> Result<Look, DiskError>;
+
+    /// Prepares changes beside their targets, so that little can go wrong later; no target changes.
+    fn stage(&self, changes: &[DiskChange]) -> Result<Staged, DiskFailure>;
+
+    /// Makes the staged changes in their order: all of them, or none.
+    fn commit(&self, staged: Staged) -> Result<Committed, DiskFailure>;
+
+    /// Removes everything that was staged.
+    fn abort(&self, staged: Staged);
+}
+
+/// The identity of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// Absolute, without symbolic links and dots; the file itself may be missing, and directories above it.
+    pub path: PathBuf,
+    /// Whether anything is there, be it a file or not.
+    pub exists: bool,
+}
+
+/// What is at a path.
+#[derive(Clone, Debug)]
+pub enum Look {
+    /// Nothing.
+    Absent,
+    /// A text file; the text is raw, that is with its byte order mark and its line ends.
+    Text(Text),
+}
+
+/// One change of one file; all paths are canonical.
+#[derive(Clone, Debug)]
+pub enum DiskChange {
+    /// Makes a file, and its missing directories, where nothing is.
+    Create {
+        /// The file.
+        path: PathBuf,
+        /// Its raw text.
+        text: Text,
+    },
+    /// Changes the content of a file and nothing else of it.
+    Replace {
+        /// The file.
+        path: PathBuf,
+        /// The raw text that it must have, after the changes before this one.
+        expected: Text,
+        /// The raw text that it gets.
+        text: Text,
+    },
+    /// Removes a file.
+    Delete {
+        /// The file.
+        path: PathBuf,
+        /// The raw text that it must have, after the changes before this one.
+        expected: Text,
+    },
+    /// Moves a file to where nothing is; missing directories are made.
+    Rename {
+        /// The file.
+        from: PathBuf,
+        /// Its new path.
+        to: PathBuf,
+        /// The raw text that it must have, after the changes before this one.
+        expected: Text,
+    },
+}
+
+/// Changes that are ready to be committed; dropping them unused aborts them.
+#[derive(Debug)]
+#[must_use]
+pub struct Staged {
+    changes: Vec<DiskChange>,
+    in_place: Vec<bool>,
+}
+
+impl Staged {
+    /// Staged changes of a disk that needs nothing else to commit them (for disks of tests).
+    pub fn of(changes: &[DiskChange]) -> Self {
+        Self {
+            changes: changes.to_vec(),
+            in_place: vec![false; changes.len()],
+        }
+    }
+
+    /// The changes, in their order.
+    pub fn changes(&self) -> &[DiskChange] {
+        &self.changes
+    }
+
+    /// Which of the changes will overwrite the file in place, because a replaced file would lose its other names.
+    pub fn in_place(&self) -> &[bool] {
+        &self.in_place
+    }
+}
+
+/// What a commit has to tell.
+#[derive(Debug, Default)]
+pub struct Committed {
+    /// Per change: whether the file was overwritten in place.
+    pub in_place: Vec<bool>,
+    /// Files of ours that could not be removed afterwards.
+    pub residue: Vec<PathBuf>,
+}
+
+/// Why a file was not read or changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskError {
+    /// To branch on.
+    pub kind: DiskErrorKind,
+    /// What was found, for people: `UTF-16 (byte order mark FF FE)`, `a directory`.
+    pub detail: String,
+}
+
+impl fmt::Display for DiskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl Error for DiskError {}
+
+/// Kinds of `DiskError`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DiskErrorKind {
+    /// A directory, a FIFO, a socket or a device.
+    NotRegularFile,
+    /// Not UTF-8, or it contains a NUL.
+    NotText,
+    /// More bytes than the limit.
+    TooLarge,
+    /// The file is read-only, or its directory admits no new file.
+    PermissionDenied,
+    /// Empty, relative, too long, or with a NUL.
+    InvalidPath,
+    /// A directory of the path is a regular file, so that nothing can be there.
+    NotFound,
+    /// The file is not, or no longer, what the change expects; also when it is gone.
+    Stale,
+    /// There is something where a file was to be created.
+    Exists,
+    /// Anything else that the system refused.
+    Io,
+}
+
+/// Why a call changed nothing, or (`rolled_back` false) not everything back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskFailure {
+    /// The index of the change that failed.
+    pub change: usize,
+    /// Why it failed.
+    pub error: DiskError,
+    /// Whether every file is as it was before the call.
+    pub rolled_back: bool,
+    /// The changes that stayed, because somebody else changed the file again or the system refused to undo them.
+    pub unrestored: Vec<usize>,
+}
+
+impl fmt::Display for DiskFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl Error for DiskFailure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+/// The disk of this computer.
+#[derive(Debug, Default)]
+pub struct RealDisk;
+
+impl RealDisk {
+    /// The disk of this computer.
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl Disk for RealDisk {
+    fn resolve(&self, path: &Path) -> Result<Resolved, DiskError> {
+        Ok(Resolved {
+            path: path.to_path_buf(),
+            exists: path.exists(),
+        })
+    }
+
+    fn look(&self, path: &Path, _limit_bytes: u64) -> Result<Look, DiskError> {
+        Err(unfinished(path))
+    }
+
+    fn stage(&self, changes: &[DiskChange]) -> Result<Staged, DiskFailure> {
+        Ok(Staged::of(changes))
+    }
+
+    fn commit(&self, _staged: Staged) -> Result<Committed, DiskFailure> {
+        Err(DiskFailure {
+            change: 0,
+            error: unfinished(Path::new("")),
+            rolled_back: true,
+            unrestored: Vec::new(),
+        })
+    }
+
+    fn abort(&self, _staged: Staged) {}
+}
+
+fn unfinished(path: &Path) -> DiskError {
+    DiskError {
+        kind: DiskErrorKind::Io,
+        detail: format!("not built yet: {}", path.display()),
+    }
+}
