@@ -218,7 +218,7 @@ impl FsError {
             }
             DiskErrorKind::Stale => (Code::FsStaleVersion, "re-read the file, then retry"),
             DiskErrorKind::Exists => (Code::FsAlreadyExists, "choose another name, or read and write it"),
-            DiskErrorKind::InvalidPath => (Code::FsNotFound, "check the path"),
+            DiskErrorKind::InvalidPath | DiskErrorKind::NotFound => (Code::FsNotFound, "check the path"),
             DiskErrorKind::Io => (Code::FsIoError, "tell the user what the system says"),
         };
         Self::new(code, format!("\"{path}\": {}", err.detail), remedy)

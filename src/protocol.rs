@@ -675,9 +675,12 @@ pub struct DocumentState {
 
 /// One element of `contentChanges`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct ContentChange {
     pub range: Option<Range>,
+    /// Deprecated in LSP and not needed.
+    pub range_length: Option<u64>,
     pub text: String,
 }
 

@@ -11,7 +11,7 @@ pub mod diff;
 pub mod eol;
 mod lines;
 pub mod matching;
-mod rewrite;
+pub mod rewrite;
 pub mod splice;
 mod walk;
 

@@ -36,7 +36,10 @@ use crate::{
         ApplyParams, ApplyResult, Author, CloseSessionParams, ContentChange, DocumentState, LedgerParams, LedgerResult,
         OpenSessionParams, OpenSessionResult, ReadParams, ReadResult, ServerOptions, SessionsResult,
     },
-    text::Text,
+    text::{
+        Text,
+        splice::{Splice, Splices},
+    },
     version::Version,
 };
 use documents::Document;
@@ -219,6 +222,30 @@ pub enum Looked {
     /// A text; `alike`: it is [`Work::Look::like`] but for the final line break.
     Text { text: Text, version: Version, alike: bool },
     Refused(DiskError),
+}
+
+impl Looked {
+    /// A text that was found, compared with one that it may be the same as.
+    pub fn text(text: Text, like: Option<&Text>) -> Self {
+        let version = Version::of(&text);
+        let alike = like.is_some_and(|it| {
+            Version::of(&without_final_break(it)) == Version::of(&without_final_break(&text))
+        });
+        Self::Text { text, version, alike }
+    }
+}
+
+fn without_final_break(text: &Text) -> Text {
+    let end = text.len_bytes();
+    let byte = |back: usize| end.checked_sub(back).and_then(|at| text.byte(at));
+    let n_break = match (byte(2), byte(1)) {
+        (Some(b'\r'), Some(b'\n')) => 2,
+        (_, Some(b'\n')) => 1,
+        _ => 0,
+    };
+    let mut splices = Splices::default();
+    splices.then(Splice { range: end - n_break..end, text: String::new() });
+    text.apply(&splices)
 }
 
 /// Who waits for a job.

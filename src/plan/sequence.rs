@@ -12,6 +12,7 @@ use crate::{
         buffer::{Buffer, Encoding},
         diff, eol,
         matching::{self, Hits},
+        rewrite,
         splice::{Splice, Splices},
     },
     version::Version,
@@ -90,7 +91,7 @@ fn run_step(job: &PlanJob, change: usize, step: &Step, states: &mut [Option<Work
                     working.unseen_lines = unseen_lines(file, &working.text);
                 }
                 let splices = match eol {
-                    WriteEol::Keep => matching::overwrite(&working.text, content),
+                    WriteEol::Keep => rewrite::overwrite(&working.text, content),
                     WriteEol::Literal => literal(&working.text, content),
                 };
                 working.take(splices);
@@ -189,7 +190,7 @@ fn edit(text: &Text, path: &str, uri: &str, old: &str, new: &str, replace_all: b
         return Err(ambiguous(text, path, uri, &hits, overlap));
     }
     let n_hits = hits.ranges.len();
-    let splices = hits.ranges.into_iter().flat_map(|hit| matching::replace(text, hit, &new)).collect();
+    let splices = hits.ranges.into_iter().flat_map(|hit| rewrite::replace(text, hit, &new)).collect();
     Ok(Edit { splices, n_hits })
 }
 

@@ -5,7 +5,7 @@
 use super::{
     Call, CallId, CallKind, Effect, JobId, JobOwner, Millis, Work, Workspace,
     barrier::{Barrier, EDIT_BARRIER_MS},
-    changes::Phase,
+    changes::{ChangeCall, Phase},
 };
 use crate::{
     disk::{DiskChange, DiskErrorKind, DiskFailure},
@@ -69,7 +69,7 @@ impl Workspace {
                 for ((idx, _), in_place) in steps.into_iter().zip(in_place) {
                     change.plan.files[idx].result.in_place |= in_place;
                 }
-                if self.is_as_planned(&change.marks) && !self.is_any_open(&call) {
+                if self.is_as_planned(&change.marks) && !self.is_any_open(change) {
                     self.edit_or_commit(id, call);
                 } else {
                     self.abort_and_retry(id, call);
@@ -87,8 +87,7 @@ impl Workspace {
     }
 
     /// True if the editor has opened a file since it was planned to be changed on disk.
-    fn is_any_open(&self, call: &Call) -> bool {
-        let CallKind::Change(change) = &call.kind else { return false };
+    fn is_any_open(&self, change: &ChangeCall) -> bool {
         let on_disk = |plan: &&FilePlan| plan.result.via == Via::Disk && !plan.is_noop();
         change.plan.files.iter().filter(on_disk).any(|plan| {
             self.document_of(&plan.key).is_some()
@@ -103,7 +102,7 @@ impl Workspace {
             self.succeed(id, &call);
             return;
         };
-        if self.is_any_open(&call) {
+        if self.is_any_open(change) {
             self.opened_before_commit(id, call);
             return;
         }
@@ -149,8 +148,7 @@ impl Workspace {
                 self.files.entry(from.clone()).or_default().disk = Some(None);
             }
         }
-        if self.is_any_open(&call) {
-            let CallKind::Change(change) = &mut call.kind else { return };
+        if self.is_any_open(change) {
             let uris = change.keys.iter().filter_map(|key| Some(self.document_of(key)?.0.to_string())).collect();
             let barrier = self.barrier(id, uris, EDIT_BARRIER_MS);
             let deadline = self.now + EDIT_BARRIER_MS;
