@@ -14,11 +14,12 @@ use rustix::{
 };
 
 use super::{
-    Committed, DiskError, DiskFailure,
+    Committed, DiskError, DiskFailure, Watch,
     fs::{Dir, Fs, is_unsupported},
     metadata::copy_metadata,
     take_back::take_back,
     transaction::{Place, Step, Transaction, Work, insist, set_content, stale},
+    watch::watch,
 };
 
 pub(super) fn commit(mut transaction: Transaction) -> Result<Committed, DiskFailure> {
@@ -26,10 +27,12 @@ pub(super) fn commit(mut transaction: Transaction) -> Result<Committed, DiskFail
         return Err(take_back(transaction, change, error));
     }
     transaction.made_dirs.clear();
+    let watched = watch(&mut transaction);
     let residue = transaction.clean();
     Ok(Committed {
         in_place: transaction.in_place(),
         residue,
+        watch: Watch(watched),
     })
 }
 
@@ -127,7 +130,7 @@ fn occupied(fs: &Fs, target: &Place) -> DiskError {
 }
 
 fn require_content(fs: &Fs, place: &Place, expected: &str) -> Result<(), DiskError> {
-    match place.holds(fs, None, expected) {
+    match place.holds(fs, None, expected.as_bytes()) {
         Ok(true) => Ok(()),
         Ok(false) => Err(changed()),
         Err(err) => Err(DiskError::from_errno(err, "read the file")),
@@ -235,7 +238,7 @@ fn replace_without_exchange(
     fs.sync(&copy).map_err(failed)?;
     if !step
         .target
-        .holds(&fs, Some(stat.id), expected)
+        .holds(&fs, Some(stat.id), expected.as_bytes())
         .map_err(failed)?
     {
         return Err(changed());
@@ -271,7 +274,11 @@ fn overwrite(fs: &Fs, step: &mut Step) -> Result<(), DiskError> {
     }
     *file = Some(opened);
     step.is_applied = true;
-    if step.target.holds(fs, Some(stat.id), text).map_err(failed)? {
+    if step
+        .target
+        .holds(fs, Some(stat.id), text.as_bytes())
+        .map_err(failed)?
+    {
         Ok(())
     } else {
         Err(changed())

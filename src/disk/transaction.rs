@@ -121,10 +121,10 @@ impl Place {
     }
 
     /// Whether here is a file with exactly this content and, if given, this identity.
-    pub(super) fn holds(&self, fs: &Fs, id: Option<FileId>, content: &str) -> io::Result<bool> {
+    pub(super) fn holds(&self, fs: &Fs, id: Option<FileId>, content: &[u8]) -> io::Result<bool> {
         match self.open(fs, OFlags::RDONLY)? {
             Some((_, stat)) if id.is_some_and(|id| id != stat.id) => Ok(false),
-            Some((file, _)) => fs.holds(file, content.as_bytes()),
+            Some((file, _)) => fs.holds(file, content),
             None => Ok(false),
         }
     }
