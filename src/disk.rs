@@ -5,12 +5,31 @@
 //!
 //! It knows nothing of sessions, versions or editors, and decides nothing: the engine says what to expect.
 
+mod fs;
+mod look;
+mod resolve;
+
+mod transaction;
+
+mod metadata;
+mod stage;
+
+mod commit;
+mod take_back;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
 use std::{
     error::Error,
     fmt,
     path::{Path, PathBuf},
 };
 
+use rustix::io::Errno;
+
+use self::{fs::Fs, transaction::Transaction, watch::Watched};
 use crate::text::Text;
 
 /// The files, behind a seam so that tests can replace them.
@@ -29,6 +48,15 @@ pub trait Disk: Send + Sync + 'static {
 
     /// Removes everything that was staged.
     fn abort(&self, staged: Staged);
+
+    /// Finds, and restores where it can, saves that landed in files after a commit displaced them.
+    ///
+    /// To be called a few times within some seconds after the commit; a save is taken when it has stood still from
+    /// one call to the next.
+    fn look_back(&self, watch: &mut Watch) -> Vec<LateSave> {
+        let _ = watch;
+        Vec::new()
+    }
 }
 
 /// The identity of a file.
@@ -92,6 +120,8 @@ pub enum DiskChange {
 pub struct Staged {
     changes: Vec<DiskChange>,
     in_place: Vec<bool>,
+    /// None if nothing is needed to commit.
+    transaction: Option<Transaction>,
 }
 
 impl Staged {
@@ -100,6 +130,7 @@ impl Staged {
         Self {
             changes: changes.to_vec(),
             in_place: vec![false; changes.len()],
+            transaction: None,
         }
     }
 
@@ -121,6 +152,32 @@ pub struct Committed {
     pub in_place: Vec<bool>,
     /// Files of ours that could not be removed afterwards.
     pub residue: Vec<PathBuf>,
+    /// To look for late saves.
+    pub watch: Watch,
+}
+
+/// The displaced files of a commit, held open; dropping it ends the watch.
+#[derive(Debug, Default)]
+pub struct Watch(Vec<Watched>);
+
+impl Watch {
+    /// Whether nothing was displaced, so that looking back is of no use.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// What somebody wrote into a file that they had opened before a commit displaced it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LateSave {
+    /// The index of the change that displaced the file.
+    pub change: usize,
+    /// Where they believe the file to be.
+    pub path: PathBuf,
+    /// What they wrote.
+    pub bytes: Vec<u8>,
+    /// Whether it is there now; else somebody has changed the file again, and these bytes are nowhere else.
+    pub restored: bool,
 }
 
 /// Why a file was not read or changed.
@@ -130,6 +187,39 @@ pub struct DiskError {
     pub kind: DiskErrorKind,
     /// What was found, for people: `UTF-16 (byte order mark FF FE)`, `a directory`.
     pub detail: String,
+}
+
+impl DiskError {
+    pub(crate) fn new(kind: DiskErrorKind, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self { kind, detail }
+    }
+
+    /// What a refused call means for somebody who wanted to `what`.
+    fn from_errno(err: Errno, what: &str) -> Self {
+        let kind = match err {
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => DiskErrorKind::PermissionDenied,
+            Errno::NAMETOOLONG => DiskErrorKind::InvalidPath,
+            Errno::NOTDIR => return Self::under_a_file(),
+            Errno::LOOP => {
+                let detail = "a directory of the path has become a symbolic link";
+                return Self::new(DiskErrorKind::Io, detail);
+            }
+            _ => DiskErrorKind::Io,
+        };
+        Self::new(kind, format!("cannot {what}: {err}").to_lowercase())
+    }
+
+    fn under_a_file() -> Self {
+        Self::new(
+            DiskErrorKind::NotFound,
+            "a directory of the path is a regular file",
+        )
+    }
+
+    fn exists() -> Self {
+        Self::new(DiskErrorKind::Exists, "a file is there already")
+    }
 }
 
 impl fmt::Display for DiskError {
@@ -174,6 +264,8 @@ pub struct DiskFailure {
     pub rolled_back: bool,
     /// The changes that stayed, because somebody else changed the file again or the system refused to undo them.
     pub unrestored: Vec<usize>,
+    /// Files of ours that were left since they hold what is nowhere else any more.
+    pub kept: Vec<PathBuf>,
 }
 
 impl fmt::Display for DiskFailure {
@@ -189,7 +281,7 @@ impl Error for DiskFailure {
 }
 
 /// The disk of this computer.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
 impl RealDisk {
@@ -201,35 +293,38 @@ impl RealDisk {
 
 impl Disk for RealDisk {
     fn resolve(&self, path: &Path) -> Result<Resolved, DiskError> {
-        Ok(Resolved {
-            path: path.to_path_buf(),
-            exists: path.exists(),
-        })
+        resolve::resolve(&Fs::default(), path)
     }
 
-    fn look(&self, path: &Path, _limit_bytes: u64) -> Result<Look, DiskError> {
-        Err(unfinished(path))
+    fn look(&self, path: &Path, limit_bytes: u64) -> Result<Look, DiskError> {
+        look::look(&Fs::default(), path, limit_bytes)
     }
 
     fn stage(&self, changes: &[DiskChange]) -> Result<Staged, DiskFailure> {
-        Ok(Staged::of(changes))
-    }
-
-    fn commit(&self, _staged: Staged) -> Result<Committed, DiskFailure> {
-        Err(DiskFailure {
-            change: 0,
-            error: unfinished(Path::new("")),
-            rolled_back: true,
-            unrestored: Vec::new(),
+        let transaction = stage::stage(&Fs::default(), changes)?;
+        Ok(Staged {
+            changes: changes.to_vec(),
+            in_place: transaction.in_place(),
+            transaction: Some(transaction),
         })
     }
 
-    fn abort(&self, _staged: Staged) {}
-}
+    fn commit(&self, staged: Staged) -> Result<Committed, DiskFailure> {
+        match staged.transaction {
+            Some(transaction) => commit::commit(transaction),
+            None => Ok(Committed::default()),
+        }
+    }
 
-fn unfinished(path: &Path) -> DiskError {
-    DiskError {
-        kind: DiskErrorKind::Io,
-        detail: format!("not built yet: {}", path.display()),
+    fn abort(&self, staged: Staged) {
+        drop(staged);
+    }
+
+    fn look_back(&self, watch: &mut Watch) -> Vec<LateSave> {
+        let fs = Fs::default();
+        let watched = watch.0.iter_mut();
+        watched
+            .filter_map(|watched| watched.look_back(&fs))
+            .collect()
     }
 }
