@@ -1,2 +1,9 @@
 //! Command line.
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match abreast::server::serve() {
+        Ok(status) => ExitCode::from(status),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
