@@ -85,14 +85,20 @@ impl Lines {
                     break;
                 }
                 if from < old_start {
-                    after.add(from.wrapping_add_signed(shift), old_start.wrapping_add_signed(shift));
+                    after.add(
+                        from.wrapping_add_signed(shift),
+                        old_start.wrapping_add_signed(shift),
+                    );
                 }
                 from = from.max(old_end);
                 shift += n_new.cast_signed() - n_old.cast_signed();
             }
             // Changes before `from` that the loop did not reach shift nothing more: it ran over all that start before `to`.
             if from < to {
-                after.add(from.wrapping_add_signed(shift), to.wrapping_add_signed(shift));
+                after.add(
+                    from.wrapping_add_signed(shift),
+                    to.wrapping_add_signed(shift),
+                );
             }
         }
         let mut shift = 0_isize;
@@ -179,7 +185,9 @@ impl Ledger {
         let mut total: usize = self.entries.values().map(len).sum();
         while total > SNAPSHOT_BYTES {
             let held = self.entries.values_mut().filter(|it| it.snapshot.is_some());
-            let Some(oldest) = held.min_by_key(|it| it.seq) else { break };
+            let Some(oldest) = held.min_by_key(|it| it.seq) else {
+                break;
+            };
             total -= oldest.snapshot.take().map_or(0, |it| it.len_bytes());
         }
     }
@@ -204,7 +212,10 @@ mod tests {
 
     #[test]
     fn missing_lines_are_those_never_shown() {
-        assert_eq!(lines(&[(2, 4), (6, 7)]).missing(9), [(0, 2), (4, 6), (7, 9)]);
+        assert_eq!(
+            lines(&[(2, 4), (6, 7)]).missing(9),
+            [(0, 2), (4, 6), (7, 9)]
+        );
         assert_eq!(lines(&[(0, 9)]).missing(9), []);
         assert_eq!(lines(&[]).missing(0), []);
     }
@@ -212,12 +223,25 @@ mod tests {
     #[test]
     fn shown_lines_move_with_an_edit_and_new_lines_are_shown() {
         // Lines 1 and 2 of 0..10 become five lines.
-        assert_eq!(lines(&[(0, 4), (8, 10)]).after(&[(1, 2, 5)]), lines(&[(0, 7), (11, 13)]));
-        assert_eq!(lines(&[(5, 6)]).after(&[(1, 0, 2), (7, 1, 0)]), lines(&[(1, 3), (7, 8)]));
+        assert_eq!(
+            lines(&[(0, 4), (8, 10)]).after(&[(1, 2, 5)]),
+            lines(&[(0, 7), (11, 13)])
+        );
+        assert_eq!(
+            lines(&[(5, 6)]).after(&[(1, 0, 2), (7, 1, 0)]),
+            lines(&[(1, 3), (7, 8)])
+        );
     }
 
     fn entry(seq: u64, observation: Observation, shown: Lines) -> Entry {
-        Entry { observation, path: "a".into(), seq, snapshot: None, shown, told: Status::Fresh }
+        Entry {
+            observation,
+            path: "a".into(),
+            seq,
+            snapshot: None,
+            shown,
+            told: Status::Fresh,
+        }
     }
 
     #[test]
@@ -225,9 +249,15 @@ mod tests {
         let key = FileKey::Uri("a:1".into());
         let mut ledger = Ledger::default();
         let version = Version::of(&Text::flat("new".into()));
-        ledger.observe(key.clone(), entry(2, Observation::Present(version), Lines::default()));
+        ledger.observe(
+            key.clone(),
+            entry(2, Observation::Present(version), Lines::default()),
+        );
         ledger.observe(key.clone(), entry(1, Observation::Absent, Lines::default()));
-        assert_eq!(ledger.get(&key).map(|it| it.observation), Some(Observation::Present(version)));
+        assert_eq!(
+            ledger.get(&key).map(|it| it.observation),
+            Some(Observation::Present(version))
+        );
     }
 
     #[test]
@@ -237,8 +267,14 @@ mod tests {
         let seen = Observation::Present(Version::of(&Text::flat("x".into())));
         ledger.observe(key.clone(), entry(1, seen, lines(&[(0, 2)])));
         ledger.observe(key.clone(), entry(1, seen, lines(&[(4, 6)])));
-        assert_eq!(ledger.get(&key).map(|it| it.shown.clone()), Some(lines(&[(0, 2), (4, 6)])));
+        assert_eq!(
+            ledger.get(&key).map(|it| it.shown.clone()),
+            Some(lines(&[(0, 2), (4, 6)]))
+        );
         ledger.observe(key.clone(), entry(2, Observation::Absent, Lines::default()));
-        assert_eq!(ledger.get(&key).map(|it| it.shown.clone()), Some(Lines::default()));
+        assert_eq!(
+            ledger.get(&key).map(|it| it.shown.clone()),
+            Some(Lines::default())
+        );
     }
 }
