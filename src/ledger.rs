@@ -4,7 +4,7 @@
 //! session's own successful change, writes an entry; a human change never does, so the recorded version simply stops
 //! matching. Pure: no clock, no disk, no await.
 
-use std::collections::{HashMap, hash_map};
+use std::collections::BTreeMap;
 
 use crate::{path::FileKey, protocol::Status, text::Text, version::Version};
 
@@ -131,7 +131,7 @@ pub struct Entry {
 /// Observations of one agent session, by file.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    entries: HashMap<FileKey, Entry>,
+    entries: BTreeMap<FileKey, Entry>,
 }
 
 impl Ledger {
@@ -145,9 +145,9 @@ impl Ledger {
         self.entries.get_mut(key)
     }
 
-    /// All entries, in no order.
-    pub fn iter(&self) -> hash_map::Iter<'_, FileKey, Entry> {
-        self.entries.iter()
+    /// All entries, by file.
+    pub fn entries(&self) -> &BTreeMap<FileKey, Entry> {
+        &self.entries
     }
 
     /// The number of entries.
@@ -248,7 +248,7 @@ mod tests {
     fn an_older_observation_that_arrives_late_changes_nothing() {
         let key = FileKey::Uri("a:1".into());
         let mut ledger = Ledger::default();
-        let version = Version::of(&Text::flat("new".into()));
+        let version = Version::of(&Text::flat("new"));
         ledger.observe(
             key.clone(),
             entry(2, Observation::Present(version), Lines::default()),
@@ -264,7 +264,7 @@ mod tests {
     fn windows_of_one_content_add_up_and_another_content_starts_anew() {
         let key = FileKey::Uri("a:1".into());
         let mut ledger = Ledger::default();
-        let seen = Observation::Present(Version::of(&Text::flat("x".into())));
+        let seen = Observation::Present(Version::of(&Text::flat("x")));
         ledger.observe(key.clone(), entry(1, seen, lines(&[(0, 2)])));
         ledger.observe(key.clone(), entry(1, seen, lines(&[(4, 6)])));
         assert_eq!(
