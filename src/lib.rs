@@ -47,6 +47,7 @@
 //! what the client can do, [`server`] JSON-RPC, [`engine`] the shell, [`disk`] the only module that touches files.
 
 pub mod capabilities;
+pub mod demo;
 pub mod disk;
 pub mod engine;
 pub mod error;
@@ -57,6 +58,7 @@ pub mod plan;
 pub mod policy;
 pub mod protocol;
 pub mod read;
+pub mod replay;
 pub mod server;
 pub mod text;
 pub mod version;
