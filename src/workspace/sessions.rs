@@ -217,7 +217,8 @@ impl Workspace {
             label: session.label.clone(),
             entries: session.ledger.len(),
             stale: session
-                .ledger.entries().iter()
+                .ledger
+                .iter()
                 .filter(|it| it.1.told == Status::Stale)
                 .count(),
             own: session.connection == connection,
@@ -239,7 +240,7 @@ impl Workspace {
         let keys = match &params.path {
             Some(path) => vec![self.resolve(Some(&params.session_id), path, lookups)?],
             None => {
-                let mut keys: Vec<_> = session.ledger.entries().iter().map(|it| it.0.clone()).collect();
+                let mut keys: Vec<_> = session.ledger.iter().map(|it| it.0.clone()).collect();
                 keys.sort();
                 keys
             }
