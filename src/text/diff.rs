@@ -84,30 +84,55 @@ pub fn keeps(planned: &Text, actual: &Text, spans: &[Range<usize>]) -> bool {
 
 /// Whether `actual` is `before` with the splices made, whatever else was changed beside them.
 ///
-/// Beyond what they made of the text (`keeps`), no place may look as before: an edit of `f(x)` to `x` that did not land
-/// leaves `x` intact. The splices are minimal.
+/// What they made must be there (`keeps`), and not only as a part of what was there before: an edit of `f(x)` to `x`
+/// that did not land leaves `x` intact. And `actual` must be nearer to `planned` than to `before`. The splices are
+/// minimal.
 pub fn landed(before: &Text, planned: &Text, actual: &Text, splices: &Splices) -> bool {
-    if !keeps(planned, actual, &splices.new_ranges()) {
-        return false;
+    let spans = splices.new_ranges();
+    let changes = placed(planned, actual);
+    changes.iter().all(|it| it.spares(&spans))
+        && iter::zip(splices, spans).all(|(splice, span)| {
+            let around = with_insertions(&span, &changes);
+            actual.slice(around) != before.slice(splice.range.clone())
+        })
+        && (changes.is_empty() || distance(&changes) < distance(&placed(before, actual)))
+}
+
+/// The number of bytes that changes delete and insert.
+fn distance(changes: &[Placed]) -> usize {
+    changes.iter().map(|it| it.range.len() + it.n_new).sum()
+}
+
+/// Where a span that the changes spare is afterwards, with what they insert at its edges.
+fn with_insertions(span: &Range<usize>, changes: &[Placed]) -> Range<usize> {
+    let (mut n_inserted, mut n_removed, mut n_at_edges) = (0, 0, 0);
+    for change in changes.iter().take_while(|it| it.reach.start <= span.end) {
+        if change.is_insertion() && change.reach.end >= span.start {
+            n_at_edges += change.n_new;
+        } else if change.range.end <= span.start {
+            n_inserted += change.n_new;
+            n_removed += change.range.len();
+        }
     }
-    let changes = placed(before, actual);
-    splices.iter().all(|splice| {
-        let next = changes.partition_point(|it| it.reach.end < splice.range.start);
-        changes
-            .get(next)
-            .is_some_and(|it| it.reach.start <= splice.range.end)
-    })
+    let start = span.start + n_inserted - n_removed;
+    start..start + span.len() + n_at_edges
 }
 
 /// A small change, and where else it may have been made with the same outcome.
 struct Placed {
+    /// The bytes of the old text that it replaces.
     range: Range<usize>,
-    is_deletion: bool,
+    /// The number of bytes that replace them.
+    n_new: usize,
     /// From the first start to the last end.
     reach: Range<usize>,
 }
 
 impl Placed {
+    fn is_insertion(&self) -> bool {
+        self.range.is_empty()
+    }
+
     fn spares(&self, spans: &[Range<usize>]) -> bool {
         let from = spans.partition_point(|it| it.end < self.reach.start);
         let to = spans.partition_point(|it| it.start <= self.reach.end);
@@ -115,7 +140,7 @@ impl Placed {
         let is_outside = |span: &Range<usize>, changed: &Range<usize>| {
             !span.is_empty() && (changed.end <= span.start || span.end <= changed.start)
         };
-        if self.is_deletion || !self.range.is_empty() {
+        if !self.is_insertion() {
             return near.iter().all(|span| is_outside(span, &self.reach));
         }
         let mut places = self.reach.start..=self.reach.end;
@@ -150,7 +175,7 @@ fn placed(old: &Text, new: &Text) -> Vec<Placed> {
                 .take_while(|&(n, byte)| old.byte(end + n - 1) == Some(*byte));
             Placed {
                 range: start..end,
-                is_deletion: splice.text.is_empty(),
+                n_new: splice.text.len(),
                 reach: start - back.count()..end + forth.count(),
             }
         })

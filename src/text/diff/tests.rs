@@ -209,14 +209,21 @@ proptest! {
     }
 
     #[test]
-    fn an_edit_without_company_has_landed_and_its_base_has_not(
+    fn an_edit_has_landed_beside_typing_and_its_base_has_not(
         before in short(20),
-        changes in changes(),
+        from: usize,
+        to: usize,
+        new in short(6),
+        typed in "[xy\n]{0,3}",
     ) {
-        let (splices, planned) = composed(&before, changes);
-        let (before, planned) = (Text::flat(before), Text::flat(planned));
-        let splices = splices.minimise(&before);
-        prop_assert!(landed(&before, &planned, &planned, &splices) || splices.is_empty());
-        prop_assert!(!landed(&before, &planned, &before, &splices) || before.same(&planned));
+        let (splices, planned) = composed(&before, vec![(from, to, new)]);
+        let splices = splices.minimise(&Text::flat(&*before));
+        let after = |text: &str| Text::flat(format!("{text}-\n-\n-{typed}"));
+        let base = Text::flat(format!("{before}-\n-\n-"));
+        let plan = Text::flat(format!("{planned}-\n-\n-"));
+        if before != planned {
+            prop_assert!(landed(&base, &plan, &after(&planned), &splices));
+            prop_assert!(!landed(&base, &plan, &after(&before), &splices));
+        }
     }
 }
