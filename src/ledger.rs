@@ -213,7 +213,8 @@ impl Ledger {
         let len = |entry: &Entry| entry.snapshot.as_ref().map_or(0, Text::len_bytes);
         let mut total: usize = self.slots.values().map(|it| len(&it.entry)).sum();
         while total > SNAPSHOT_BYTES {
-            let held = self.entries.values_mut().filter(|it| it.snapshot.is_some());
+            let entries = self.slots.values_mut().map(|it| &mut it.entry);
+            let held = entries.filter(|it| it.snapshot.is_some());
             let Some(oldest) = held.min_by_key(|it| it.seq) else {
                 break;
             };

@@ -375,6 +375,34 @@ pub struct LedgerResult {
     pub export: Option<ExportedLedger>,
 }
 
+/// `abreast/forget`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs)]
+pub struct ForgetParams {
+    pub session_id: String,
+    pub paths: Option<Vec<String>>,
+}
+
+/// The answer to `abreast/forget`.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[allow(missing_docs)]
+pub struct ForgetResult {
+    pub forgotten: usize,
+}
+
+/// `abreast/observe`: at most one of `version`, `document_version` and `text` says what was seen.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs)]
+pub struct ObserveParams {
+    pub session_id: String,
+    pub path: String,
+    pub version: Option<Version>,
+    pub document_version: Option<i32>,
+    pub text: Option<String>,
+}
+
 /// What a session has seen of a file, as told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -10,11 +10,13 @@ use crate::{
 };
 
 /// Methods that are answered by the workspace.
-pub(super) const METHODS: [&str; 8] = [
+pub(super) const METHODS: [&str; 10] = [
     "abreast/openSession",
     "abreast/closeSession",
     "abreast/sessions",
     "abreast/ledger",
+    "abreast/observe",
+    "abreast/forget",
     "abreast/read",
     "abreast/edit",
     "abreast/write",
@@ -28,6 +30,8 @@ pub(super) fn request(method: &str, params: Option<&RawValue>) -> Option<Result<
         "abreast/closeSession" => decode(params).map(Request::CloseSession),
         "abreast/sessions" => Ok(Request::Sessions),
         "abreast/ledger" => decode(params).map(Request::Ledger),
+        "abreast/observe" => decode(params).map(Request::Observe),
+        "abreast/forget" => decode(params).map(Request::Forget),
         "abreast/read" => decode(params).map(Request::Read),
         "abreast/edit" => decode(params).map(Edit::into_request),
         "abreast/write" => decode(params).map(Write::into_request),

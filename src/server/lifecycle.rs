@@ -188,7 +188,9 @@ impl Connection {
                     self.last_call += 1;
                     let call = CallId(self.last_call);
                     self.calls.insert(call, id);
-                    let effects = self.engine.call(call, ConnectionId::EDITOR, request);
+                    let context = decode(params).unwrap_or_default();
+                    let editor = ConnectionId::EDITOR;
+                    let effects = self.engine.call(call, editor, request, context);
                     self.carry_out(effects);
                 }
             },

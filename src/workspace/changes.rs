@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    Answer, AskId, Call, CallId, CallKind, Compute, ConnectionId, Effect, JobId, JobOwner, Looked,
-    Millis, Outcome, Work, Workspace,
+    Answer, AskId, Call, CallId, CallKind, Compute, Effect, JobId, JobOwner, Looked, Millis,
+    NewCall, Outcome, Work, Workspace,
     barrier::{Barrier, EDIT_BARRIER_MS},
     editing::Editing,
     reads::desynced,
@@ -99,8 +99,7 @@ impl ChangeCall {
 impl Workspace {
     pub(super) fn change(
         &mut self,
-        id: CallId,
-        connection: ConnectionId,
+        new: NewCall,
         params: ApplyParams,
         is_apply: bool,
         lookups: &Lookups,
@@ -124,7 +123,7 @@ impl Workspace {
             }
         }
         let session = match &params.session_id {
-            Some(session_id) => Some(self.own_session(connection, session_id)?),
+            Some(session_id) => Some(self.own_session(new.connection, session_id)?),
             None => None,
         };
         let rules = session.map_or(self.options.rules, |it| it.rules);
@@ -179,15 +178,9 @@ impl Workspace {
             staged: None,
             done_at: BTreeMap::new(),
         };
-        self.enqueue(
-            id,
-            Call {
-                connection,
-                session,
-                keys,
-                kind: CallKind::Change(Box::new(call)),
-            },
-        );
+        let id = new.id;
+        let call = new.call(session, keys, CallKind::Change(Box::new(call)));
+        self.enqueue(id, call);
         self.start_if_first(id);
         Ok(None)
     }
@@ -374,7 +367,7 @@ impl Workspace {
             self.asks.remove(&barrier.ask);
         }
         let looked = std::mem::take(&mut gathering.looked);
-        let (job, marks) = self.plan_job(change, call.session.as_ref(), looked);
+        let (job, marks) = self.plan_job(change, call.session.as_ref(), call.turn, looked);
         change.marks = marks;
         change.phase = Phase::Planning;
         match self.compute(JobOwner::Call(id), Compute::Plan(job)) {
@@ -390,12 +383,14 @@ impl Workspace {
         &mut self,
         change: &ChangeCall,
         session: Option<&(String, u64)>,
+        turn: Option<u64>,
         looked: Vec<Option<Looked>>,
     ) -> (PlanJob, Vec<(String, u32, u64)>) {
         let mut marks = Vec::new();
         let mut files = Vec::with_capacity(looked.len());
         for (key, looked) in change.keys.iter().zip(looked) {
-            let entry = session.and_then(|(id, _)| self.sessions.get(id)?.ledger.get(key).cloned());
+            let entry = session
+                .and_then(|(id, _)| self.sessions.get(id)?.ledger.authority(key, turn).cloned());
             let file = self.files.get(key);
             let changed_by = entry
                 .as_ref()
@@ -418,7 +413,7 @@ impl Workspace {
                 let content = match looked {
                     Some(Looked::Text { text, version, .. }) => Content::Text(text, Some(version)),
                     Some(Looked::Refused(err)) => Content::Refused(err),
-                    Some(Looked::Absent) | None => Content::Absent,
+                    Some(Looked::Absent { .. }) | None => Content::Absent,
                 };
                 let obstacle = unsynced.then(|| {
                     let what = "the editor has it open without sending its text";
@@ -695,6 +690,7 @@ impl Workspace {
             snapshot: plan.after.clone(),
             shown: plan.shown.clone(),
             told: Status::Fresh,
+            turn: None,
         };
         session.ledger.observe(plan.key.clone(), entry);
         // Whatever a human did meanwhile is told with the next batch.

@@ -221,7 +221,7 @@ impl Workspace {
                     self.hand_over(&key, *version, opened, &text);
                 }
             }
-            Looked::Text { .. } | Looked::Absent => {}
+            Looked::Text { .. } | Looked::Absent { .. } => {}
         }
         self.poke_all(&key);
     }
@@ -495,7 +495,7 @@ impl Workspace {
             return;
         }
         let now = match looked {
-            Looked::Absent => None,
+            Looked::Absent { .. } => None,
             Looked::Text { version, .. } => Some(*version),
             Looked::Refused(_) => return,
         };
@@ -565,6 +565,7 @@ impl Workspace {
                 shown: unknown.shown,
                 // Not what is so: makes sure that the late outcome is told.
                 told: if merged { Status::Fresh } else { Status::Stale },
+                turn: None,
             };
             session.ledger.observe(key.clone(), entry);
         }

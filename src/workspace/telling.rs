@@ -166,7 +166,7 @@ impl Workspace {
             Current::Text(document.text(), document.version)
         } else {
             match looked {
-                Some(Looked::Absent) => Current::Absent,
+                Some(Looked::Absent { .. }) => Current::Absent,
                 Some(Looked::Text { text, version, .. }) => {
                     Current::Text(text.clone(), Some(*version))
                 }
