@@ -175,7 +175,7 @@ pub fn near(path: &Path, siblings: &[String]) -> Vec<String> {
             let old: Vec<char> = name.to_lowercase().chars().collect();
             let new: Vec<char> = it.to_lowercase().chars().collect();
             let ops = similar::capture_diff_slices(similar::Algorithm::Myers, &old, &new);
-            (similar::get_diff_ratio(&ops, old.len(), new.len()), it)
+            (similar::diff_ratio(&ops, old.len(), new.len()), it)
         })
         .filter(|it| it.0 >= NEAR_RATIO)
         .collect();
