@@ -469,7 +469,7 @@ impl Workspace {
             Some(AskOwner::Call(id)) => self.call_answered(id, ask, answer),
             Some(AskOwner::Probe(uris)) => self.probe_answered(&uris, answer),
             // An answer to nothing, or to a call that has been answered: settles an edit of unknown outcome, if any.
-            None => self.late_answer(ask, answer),
+            None => self.late_answer(ask),
         }
     }
 

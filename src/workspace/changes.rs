@@ -469,7 +469,7 @@ impl Workspace {
         if document.desynced {
             return Some(desynced("its text is not known"));
         }
-        if document.unknown.is_some() {
+        if document.unknown.as_ref().is_some_and(|it| !it.is_settled) {
             let what = "the editor has not answered an earlier edit, which may still happen";
             let remedy = "the editor waits for the user: ask them, then read and retry";
             return Some(FsError::new(Code::FsEditorTimeout, what, remedy));

@@ -57,6 +57,10 @@ pub(super) struct Unknown {
     pub(super) path: String,
     pub(super) version: Version,
     pub(super) shown: Lines,
+    /// A barrier found that it has not landed. It still may, and then it is known by its result; until it has been
+    /// answered it is remembered for that.
+    pub(super) is_settled: bool,
+    pub(super) is_answered: bool,
 }
 
 impl Document {
@@ -532,10 +536,9 @@ impl Workspace {
         let verdict = unknown.pending.judgement(document.buffer.text()).run();
         let key = document.key.clone();
         if verdict == Verdict::Missing {
-            let moved = unknown.pending.moved();
-            document.unknown = None;
-            if moved {
-                self.note_change(&key, Author::Human);
+            match &mut document.unknown {
+                Some(unknown) if !unknown.is_answered => unknown.is_settled = true,
+                unknown => *unknown = None,
             }
         } else {
             self.credit(uri);
@@ -576,13 +579,14 @@ impl Workspace {
     }
 
     /// An answer that came after its deadline: a barrier tells what became of the edit.
-    pub(super) fn late_answer(&mut self, ask: AskId, answer: Result<serde_json::Value, String>) {
-        let mut unsettled = self
-            .documents
-            .iter()
-            .filter(|it| it.1.unknown.as_ref().is_some_and(|it| it.ask == ask));
-        let uris: Vec<String> = unsettled.by_ref().map(|it| it.0.clone()).collect();
-        drop(answer);
+    pub(super) fn late_answer(&mut self, ask: AskId) {
+        let mut uris = Vec::new();
+        for (uri, document) in &mut self.documents {
+            if let Some(unknown) = document.unknown.as_mut().filter(|it| it.ask == ask) {
+                unknown.is_answered = true;
+                uris.push(uri.clone());
+            }
+        }
         if self.client.sync {
             self.probe(uris);
         } else {

@@ -117,6 +117,7 @@ impl Workspace {
             details.push(
                 json!({ "uri": order.uri, "instance": document.instance, "oldTexts": old_texts }),
             );
+            document.unknown = None;
             document.pending = Some((id, Pending::new(order.before, order.after, order.splices)));
             let (instance, lsp_version) = (document.instance, document.lsp_version);
             sent.push(Sent {
@@ -439,6 +440,8 @@ impl Workspace {
                 path: plan.result.path.clone(),
                 version,
                 shown: plan.shown.clone(),
+                is_settled: false,
+                is_answered: false,
             });
             uris.push(sent.uri.clone());
         }
