@@ -730,6 +730,9 @@ pub struct ContentChange {
     /// Deprecated in LSP and not needed.
     pub range_length: Option<u64>,
     pub text: String,
+    /// Where `text` has U+FFFD for half a character: byte of `text` and code unit, in ascending order.
+    #[serde(skip)]
+    pub halves: Vec<(usize, u16)>,
 }
 
 /// The answer to `abreast/sync`.

@@ -466,7 +466,7 @@ impl Workspace {
                 );
             }
         }
-        if document.desynced {
+        if document.is_unknown() {
             return Some(desynced("its text is not known"));
         }
         if document.unknown.as_ref().is_some_and(|it| !it.is_settled) {
