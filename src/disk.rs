@@ -1,1 +1,344 @@
 //! The only module that touches files.
+//!
+//! Invariant: a file changes only if, at the moment of the change, it held exactly the bytes that the change was
+//! planned on; of the changes of one call all happen or none. Compared are bytes, never times.
+//!
+//! It knows nothing of sessions, versions or editors, and decides nothing: the engine says what to expect.
+
+mod fs;
+mod look;
+mod resolve;
+
+mod transaction;
+
+mod metadata;
+mod stage;
+
+mod commit;
+mod take_back;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    error::Error,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use rustix::io::Errno;
+
+use self::{fs::Fs, transaction::Transaction, watch::Watched};
+use crate::text::Text;
+
+/// Most names of a directory that are compared with a missing one.
+const MAX_SIBLINGS: usize = 1000;
+
+/// The files, behind a seam so that tests can replace them.
+pub trait Disk: Send + Sync + 'static {
+    /// Finds the one canonical path of an absolute path, the same before and after the file is created.
+    fn resolve(&self, path: &Path) -> Result<Resolved, DiskError>;
+
+    /// Reads a file by its canonical path and decodes it strictly; at most `limit_bytes` long.
+    fn look(&self, path: &Path, limit_bytes: u64) -> Result<Look, DiskError>;
+
+    /// The names in the directory of a path, as many as are quickly read; to say what may have been meant by it.
+    fn siblings(&self, path: &Path) -> Vec<String>;
+
+    /// Prepares changes beside their targets, so that little can go wrong later; no target changes.
+    fn stage(&self, changes: &[DiskChange]) -> Result<Staged, DiskFailure>;
+
+    /// Makes the staged changes in their order: all of them, or none.
+    fn commit(&self, staged: Staged) -> Result<Committed, DiskFailure>;
+
+    /// Removes everything that was staged.
+    fn abort(&self, staged: Staged);
+
+    /// Finds, and restores where it can, saves that landed in files after a commit displaced them.
+    ///
+    /// To be called a few times within some seconds after the commit; a save is taken when it has stood still from
+    /// one call to the next.
+    fn look_back(&self, watch: &mut Watch) -> Vec<LateSave> {
+        let _ = watch;
+        Vec::new()
+    }
+}
+
+/// The identity of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// Absolute, without symbolic links and dots; the file itself may be missing, and directories above it.
+    pub path: PathBuf,
+    /// Whether anything is there, be it a file or not.
+    pub exists: bool,
+}
+
+/// What is at a path.
+#[derive(Clone, Debug)]
+pub enum Look {
+    /// Nothing.
+    Absent,
+    /// A text file; the text is raw, that is with its byte order mark and its line ends.
+    Text(Text),
+}
+
+/// One change of one file; all paths are canonical.
+#[derive(Clone, Debug)]
+pub enum DiskChange {
+    /// Makes a file, and its missing directories, where nothing is.
+    Create {
+        /// The file.
+        path: PathBuf,
+        /// Its raw text.
+        text: Text,
+    },
+    /// Changes the content of a file and nothing else of it.
+    Replace {
+        /// The file.
+        path: PathBuf,
+        /// The raw text that it must have, after the changes before this one.
+        expected: Text,
+        /// The raw text that it gets.
+        text: Text,
+    },
+    /// Removes a file.
+    Delete {
+        /// The file.
+        path: PathBuf,
+        /// The raw text that it must have, after the changes before this one.
+        expected: Text,
+    },
+    /// Moves a file to where nothing is; missing directories are made.
+    Rename {
+        /// The file.
+        from: PathBuf,
+        /// Its new path.
+        to: PathBuf,
+        /// The raw text that it must have, after the changes before this one.
+        expected: Text,
+    },
+}
+
+/// Changes that are ready to be committed; dropping them unused aborts them.
+#[derive(Debug)]
+#[must_use]
+pub struct Staged {
+    changes: Vec<DiskChange>,
+    in_place: Vec<bool>,
+    /// None if nothing is needed to commit.
+    transaction: Option<Transaction>,
+}
+
+impl Staged {
+    /// Staged changes of a disk that needs nothing else to commit them (for disks of tests).
+    pub fn of(changes: &[DiskChange]) -> Self {
+        Self {
+            changes: changes.to_vec(),
+            in_place: vec![false; changes.len()],
+            transaction: None,
+        }
+    }
+
+    /// The changes, in their order.
+    pub fn changes(&self) -> &[DiskChange] {
+        &self.changes
+    }
+
+    /// Which of the changes will overwrite the file in place, because a replaced file would lose its other names.
+    pub fn in_place(&self) -> &[bool] {
+        &self.in_place
+    }
+}
+
+/// What a commit has to tell.
+#[derive(Debug, Default)]
+pub struct Committed {
+    /// Per change: whether the file was overwritten in place.
+    pub in_place: Vec<bool>,
+    /// Files of ours that could not be removed afterwards.
+    pub residue: Vec<PathBuf>,
+    /// To look for late saves.
+    pub watch: Watch,
+}
+
+/// The displaced files of a commit, held open; dropping it ends the watch.
+#[derive(Debug, Default)]
+pub struct Watch(Vec<Watched>);
+
+impl Watch {
+    /// Whether nothing was displaced, so that looking back is of no use.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// What somebody wrote into a file that they had opened before a commit displaced it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LateSave {
+    /// The index of the change that displaced the file.
+    pub change: usize,
+    /// Where they believe the file to be.
+    pub path: PathBuf,
+    /// What they wrote.
+    pub bytes: Vec<u8>,
+    /// Whether it is there now; else somebody has changed the file again, and these bytes are nowhere else.
+    pub restored: bool,
+}
+
+/// Why a file was not read or changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskError {
+    /// To branch on.
+    pub kind: DiskErrorKind,
+    /// What was found, for people: `UTF-16 (byte order mark FF FE)`, `a directory`.
+    pub detail: String,
+}
+
+impl DiskError {
+    pub(crate) fn new(kind: DiskErrorKind, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self { kind, detail }
+    }
+
+    /// What a refused call means for somebody who wanted to `what`.
+    fn from_errno(err: Errno, what: &str) -> Self {
+        let kind = match err {
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => DiskErrorKind::PermissionDenied,
+            Errno::NAMETOOLONG => DiskErrorKind::InvalidPath,
+            Errno::NOTDIR => return Self::under_a_file(),
+            Errno::LOOP => {
+                let detail = "a directory of the path has become a symbolic link";
+                return Self::new(DiskErrorKind::Io, detail);
+            }
+            _ => DiskErrorKind::Io,
+        };
+        Self::new(kind, format!("cannot {what}: {err}").to_lowercase())
+    }
+
+    fn under_a_file() -> Self {
+        Self::new(
+            DiskErrorKind::NotFound,
+            "a directory of the path is a regular file",
+        )
+    }
+
+    fn exists() -> Self {
+        Self::new(DiskErrorKind::Exists, "a file is there already")
+    }
+}
+
+impl fmt::Display for DiskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl Error for DiskError {}
+
+/// Kinds of `DiskError`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DiskErrorKind {
+    /// A directory, a FIFO, a socket or a device.
+    NotRegularFile,
+    /// Not UTF-8, or it contains a NUL.
+    NotText,
+    /// More bytes than the limit.
+    TooLarge,
+    /// The file is read-only, or its directory admits no new file.
+    PermissionDenied,
+    /// Empty, relative, too long, or with a NUL.
+    InvalidPath,
+    /// A directory of the path is a regular file, so that nothing can be there.
+    NotFound,
+    /// The file is not, or no longer, what the change expects; also when it is gone.
+    Stale,
+    /// There is something where a file was to be created.
+    Exists,
+    /// Anything else that the system refused.
+    Io,
+}
+
+/// Why a call changed nothing, or (`rolled_back` false) not everything back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskFailure {
+    /// The index of the change that failed.
+    pub change: usize,
+    /// Why it failed.
+    pub error: DiskError,
+    /// Whether every file is as it was before the call.
+    pub rolled_back: bool,
+    /// The changes that stayed, because somebody else changed the file again or the system refused to undo them.
+    pub unrestored: Vec<usize>,
+    /// Files of ours that were left since they hold what is nowhere else any more.
+    pub kept: Vec<PathBuf>,
+}
+
+impl fmt::Display for DiskFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl Error for DiskFailure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+/// The disk of this computer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl RealDisk {
+    /// The disk of this computer.
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl Disk for RealDisk {
+    fn resolve(&self, path: &Path) -> Result<Resolved, DiskError> {
+        resolve::resolve(&Fs::default(), path)
+    }
+
+    fn look(&self, path: &Path, limit_bytes: u64) -> Result<Look, DiskError> {
+        look::look(&Fs::default(), path, limit_bytes)
+    }
+
+    fn siblings(&self, path: &Path) -> Vec<String> {
+        let entries = path.parent().and_then(|it| std::fs::read_dir(it).ok());
+        let names = entries.into_iter().flatten().take(MAX_SIBLINGS).flatten();
+        names
+            .filter_map(|it| it.file_name().into_string().ok())
+            .collect()
+    }
+
+    fn stage(&self, changes: &[DiskChange]) -> Result<Staged, DiskFailure> {
+        let transaction = stage::stage(&Fs::default(), changes)?;
+        Ok(Staged {
+            changes: changes.to_vec(),
+            in_place: transaction.in_place(),
+            transaction: Some(transaction),
+        })
+    }
+
+    fn commit(&self, staged: Staged) -> Result<Committed, DiskFailure> {
+        match staged.transaction {
+            Some(transaction) => commit::commit(transaction),
+            None => Ok(Committed::default()),
+        }
+    }
+
+    fn abort(&self, staged: Staged) {
+        drop(staged);
+    }
+
+    fn look_back(&self, watch: &mut Watch) -> Vec<LateSave> {
+        let fs = Fs::default();
+        let watched = watch.0.iter_mut();
+        watched
+            .filter_map(|watched| watched.look_back(&fs))
+            .collect()
+    }
+}

@@ -66,7 +66,13 @@ fn main() -> ExitCode {
     match command_line.command {
         Some(Command::Replay(arguments)) => abreast::replay::run(&arguments),
         Some(Command::Demo(arguments)) => abreast::demo::run(&arguments),
-        Some(Command::Serve { .. }) | None => abreast::server::serve(),
+        Some(Command::Serve { .. }) | None => match abreast::server::serve() {
+            Ok(status) => ExitCode::from(status),
+            Err(err) => {
+                tracing::error!("the server cannot start: {err}");
+                ExitCode::FAILURE
+            }
+        },
     }
 }
 

@@ -1,9 +1,109 @@
-//! JSON-RPC on stdin and stdout.
+//! JSON-RPC on one side, events on the other. The only module that names `tower_lsp`.
+//!
+//! Invariant: every message enters the one inbox in the order in which it came over the wire, answers of the editor
+//! included, and takes effect before the next is looked at. An answer of ours may come much later; waiting for it holds
+//! no place that a keystroke needs.
+//!
+//! Of tower-lsp the message and protocol types are used, not its service and its read loop: a wrapper around them would
+//! have to do all that they do (lifecycle, cancel table, duplicate ids, waiters at the end of input), and a reader that
+//! survives malformed frames would have to stand before them anyway.
 
-use std::process::ExitCode;
+pub mod frames;
+pub mod message;
+pub mod stdio;
 
-/// Serves an editor until it says `exit` or ends its output.
-pub fn serve() -> ExitCode {
-    tracing::error!("this build has no server yet");
-    ExitCode::FAILURE
+mod decode;
+mod lifecycle;
+
+use std::{io, ops::ControlFlow, sync::Arc, time::Duration};
+
+use tokio::{sync::mpsc, time};
+
+use crate::{
+    disk::RealDisk,
+    engine::{Engine, Finished},
+};
+use frames::Frame;
+use lifecycle::Connection;
+
+/// Longest message, in bytes: a document of 1 GiB would need more, and no editor syncs one.
+const MESSAGE_BYTES: usize = 512 << 20;
+/// How long the end of the process waits for the last answers to be taken.
+const FLUSH: Duration = Duration::from_millis(500);
+/// How long the end of the process waits for a commit under way.
+const SETTLE: Duration = Duration::from_millis(400);
+
+/// Everything that comes in.
+enum Input {
+    Frame(Frame),
+    Done(Finished),
+    End,
+}
+
+/// Serves an editor on standard input and output until it ends; returns the exit status of the process.
+///
+/// # Errors
+///
+/// If the runtime cannot be started.
+pub fn serve() -> io::Result<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let status = runtime.block_on(run());
+    runtime.shutdown_timeout(SETTLE);
+    Ok(status)
+}
+
+async fn run() -> u8 {
+    let (sender, mut inbox) = mpsc::unbounded_channel();
+    let (outbox, writer) = stdio::spawn_writer(stdio::stdout());
+    let frames = sender.clone();
+    let reader = tokio::spawn(async move {
+        let on_frame = |frame| match frames.send(Input::Frame(frame)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        };
+        if let Err(err) = stdio::read_loop(stdio::stdin(), MESSAGE_BYTES, on_frame).await {
+            tracing::warn!("reading from the editor failed: {err}");
+        }
+        // The other end is gone only when the process ends.
+        let _ = frames.send(Input::End);
+    });
+    let done = sender.clone();
+    let post = move |finished| {
+        // The other end is gone only when the process ends.
+        let _ = done.send(Input::Done(finished));
+    };
+    let mut connection = Connection::new(Engine::new(Arc::new(RealDisk::new()), post), outbox);
+    let status = loop {
+        let input = match connection.sleep() {
+            None => inbox.recv().await,
+            Some(sleep) => match time::timeout(sleep, inbox.recv()).await {
+                Ok(input) => input,
+                Err(_) => {
+                    connection.tick();
+                    continue;
+                }
+            },
+        };
+        let ended = match input {
+            Some(Input::Frame(frame)) => connection.frame(frame),
+            Some(Input::Done(finished)) => {
+                connection.finished(finished);
+                None
+            }
+            Some(Input::End) | None => Some(connection.end_of_input()),
+        };
+        if let Some(status) = ended {
+            break status;
+        }
+        // Messages may come faster than the clock is looked at.
+        connection.tick();
+    };
+    reader.abort();
+    connection.close();
+    if time::timeout(FLUSH, writer).await.is_err() {
+        tracing::warn!("the editor did not take the last answers");
+    }
+    status
 }

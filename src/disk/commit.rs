@@ -1,0 +1,321 @@
+//! Making staged changes.
+//!
+//! Invariant: whatever a change displaces is looked at *after* it was displaced, and comes back unless it is what the
+//! change expects.
+//!
+//! Not closed: the moment between comparing and writing of a file that must be changed in place, and of any file
+//! where the system cannot exchange.
+
+use std::sync::Arc;
+
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+
+use super::{
+    Committed, DiskError, DiskFailure, Watch,
+    fs::{Dir, Fs, is_unsupported},
+    metadata::copy_metadata,
+    take_back::take_back,
+    transaction::{Place, Step, Transaction, Work, insist, set_content, stale},
+    watch::watch,
+};
+
+pub(super) fn commit(mut transaction: Transaction) -> Result<Committed, DiskFailure> {
+    if let Err((change, error)) = make(&mut transaction) {
+        return Err(take_back(transaction, change, error));
+    }
+    transaction.made_dirs.clear();
+    let watched = watch(&mut transaction);
+    let residue = transaction.clean();
+    Ok(Committed {
+        in_place: transaction.in_place(),
+        residue,
+        watch: Watch(watched),
+    })
+}
+
+fn make(transaction: &mut Transaction) -> Result<(), (usize, DiskError)> {
+    require_same_dirs(transaction)?;
+    for step_idx in 0..transaction.steps.len() {
+        apply(transaction, step_idx).map_err(|error| (step_idx, error))?;
+    }
+    sync_dirs(transaction)?;
+    // The syncs took time in which somebody who had opened a file before may have written into it.
+    for (step_idx, step) in transaction.steps.iter().enumerate() {
+        require_displaced(&transaction.fs, step).map_err(|error| (step_idx, error))?;
+    }
+    Ok(())
+}
+
+/// The directories are held open; somebody may have moved them away under our hands.
+fn require_same_dirs(transaction: &Transaction) -> Result<(), (usize, DiskError)> {
+    for dir in transaction.dirs.values() {
+        let is_same = match transaction.fs.open_dir(&dir.path) {
+            Ok(now) => now.stat.id == dir.stat.id,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => false,
+            Err(err) => {
+                let error = DiskError::from_errno(err, "open the directory");
+                return Err((first_step_in(transaction, dir), error));
+            }
+        };
+        if !is_same {
+            let error = stale("the directory of the file was moved or removed");
+            return Err((first_step_in(transaction, dir), error));
+        }
+    }
+    Ok(())
+}
+
+fn first_step_in(transaction: &Transaction, dir: &Dir) -> usize {
+    let is_in = |step: &Step| {
+        let from = match &step.work {
+            Work::Rename { from, .. } => Some(from),
+            _ => None,
+        };
+        [Some(&step.target), from]
+            .into_iter()
+            .flatten()
+            .any(|place| *place.dir == *dir)
+    };
+    transaction.steps.iter().position(is_in).unwrap_or(0)
+}
+
+fn sync_dirs(transaction: &Transaction) -> Result<(), (usize, DiskError)> {
+    for dir in transaction.dirs.values() {
+        transaction.fs.sync_dir(dir).map_err(|err| {
+            let error = DiskError::from_errno(err, "sync the directory");
+            (first_step_in(transaction, dir), error)
+        })?;
+    }
+    Ok(())
+}
+
+fn apply(transaction: &mut Transaction, step_idx: usize) -> Result<(), DiskError> {
+    let fs = transaction.fs.clone();
+    let step = &mut transaction.steps[step_idx];
+    match &step.work {
+        Work::Create { .. } => {
+            publish(&fs, &step.dot, &step.target)?;
+            step.is_applied = true;
+            Ok(())
+        }
+        Work::Exchange { .. } => exchange(transaction, step_idx),
+        Work::InPlace { .. } => overwrite(&fs, step),
+        Work::Delete { expected } => {
+            require_content(&fs, &step.target, expected)?;
+            fs.rename_new(step.target.as_pair(), step.dot.as_pair())
+                .map_err(|err| gone_or(err, "remove the file"))?;
+            step.is_applied = true;
+            require_displaced(&fs, step)
+        }
+        Work::Rename { .. } => rename(&fs, step),
+    }
+}
+
+/// Moves a file of ours to where nothing may be.
+fn publish(fs: &Fs, dot: &Place, target: &Place) -> Result<(), DiskError> {
+    match fs.rename_new(dot.as_pair(), target.as_pair()) {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) => Err(occupied(fs, target)),
+        Err(err) => Err(DiskError::from_errno(err, "create the file")),
+    }
+}
+
+fn occupied(fs: &Fs, target: &Place) -> DiskError {
+    let stat = fs.stat_at(&target.dir.fd, &target.name).ok().flatten();
+    stat.and_then(|stat| stat.require_file().err())
+        .unwrap_or_else(DiskError::exists)
+}
+
+fn require_content(fs: &Fs, place: &Place, expected: &str) -> Result<(), DiskError> {
+    match place.holds(fs, None, expected.as_bytes()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(changed()),
+        Err(err) => Err(DiskError::from_errno(err, "read the file")),
+    }
+}
+
+/// Whether what a step displaced, and is about to be forgotten, is still what was expected.
+fn require_displaced(fs: &Fs, step: &Step) -> Result<(), DiskError> {
+    match &step.work {
+        Work::Exchange {
+            expected,
+            overwritten: Some((file, _)),
+            ..
+        } => match fs.holds(file, expected.as_bytes()) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(changed()),
+            Err(err) => Err(DiskError::from_errno(err, "read the file")),
+        },
+        Work::Exchange { expected, .. } | Work::Delete { expected } => {
+            require_content(fs, &step.dot, expected)
+        }
+        Work::Create { .. } | Work::InPlace { .. } | Work::Rename { .. } => Ok(()),
+    }
+}
+
+fn exchange(transaction: &mut Transaction, step_idx: usize) -> Result<(), DiskError> {
+    let fs = transaction.fs.clone();
+    let step = &mut transaction.steps[step_idx];
+    let Work::Exchange {
+        expected, original, ..
+    } = &step.work
+    else {
+        return Ok(());
+    };
+    let read_failed = |err| DiskError::from_errno(err, "read the file");
+    let Some((file, stat)) = step.target.open(&fs, OFlags::RDONLY).map_err(read_failed)? else {
+        return Err(gone());
+    };
+    if stat.n_links > 1 && original.n_links == 1 {
+        return Err(stale("the file has got another name"));
+    }
+    if stat.changed != original.changed {
+        let refreshed = step.dot.open(&fs, OFlags::RDWR).and_then(|copy| {
+            let Some((copy, has)) = copy else {
+                return Ok(false);
+            };
+            let is_same = copy_metadata(&fs, (&file, &stat), (&copy, &has))?;
+            fs.sync(&copy)?;
+            Ok(is_same)
+        });
+        match refreshed {
+            Ok(true) => {}
+            Ok(false) => return Err(stale("the owner of the file has changed")),
+            Err(err) => {
+                return Err(DiskError::from_errno(
+                    err,
+                    "copy mode and owner of the file",
+                ));
+            }
+        }
+    }
+    // Last, so that only a save within microseconds must be put back.
+    if !fs.holds(&file, expected.as_bytes()).map_err(read_failed)? {
+        return Err(changed());
+    }
+    match fs.exchange(&step.target.dir, &step.dot.name, &step.target.name) {
+        Ok(()) => {
+            step.is_applied = true;
+            require_displaced(&fs, step)
+        }
+        Err(err) if is_unsupported(err) => replace_without_exchange(transaction, step_idx),
+        Err(err) => Err(gone_or(err, "replace the file")),
+    }
+}
+
+/// A copy of the old file is made first, and the comparison repeated just before the rename.
+fn replace_without_exchange(
+    transaction: &mut Transaction,
+    step_idx: usize,
+) -> Result<(), DiskError> {
+    let fs = transaction.fs.clone();
+    let failed = |err| gone_or(err, "replace the file");
+    let copy_place = transaction.new_dot(&Arc::clone(&transaction.steps[step_idx].target.dir));
+    let step = &mut transaction.steps[step_idx];
+    let Work::Exchange {
+        expected,
+        overwritten,
+        ..
+    } = &mut step.work
+    else {
+        return Ok(());
+    };
+    let Some((file, stat)) = step.target.open(&fs, OFlags::RDONLY).map_err(failed)? else {
+        return Err(gone());
+    };
+    let (dir, name) = copy_place.as_pair();
+    let copy = fs
+        .create(dir, name, Mode::RUSR | Mode::WUSR)
+        .map_err(failed)?;
+    fs.write(&copy, expected.as_bytes()).map_err(failed)?;
+    let has = fs.stat(&copy).map_err(failed)?;
+    if !copy_metadata(&fs, (&file, &stat), (&copy, &has)).map_err(failed)? {
+        return Err(stale("the owner of the file has changed"));
+    }
+    fs.sync(&copy).map_err(failed)?;
+    if !step
+        .target
+        .holds(&fs, Some(stat.id), expected.as_bytes())
+        .map_err(failed)?
+    {
+        return Err(changed());
+    }
+    fs.rename_over(dir, &step.dot.name, &step.target.name)
+        .map_err(failed)?;
+    *overwritten = Some((file, copy_place));
+    step.is_applied = true;
+    require_displaced(&fs, step)
+}
+
+fn overwrite(fs: &Fs, step: &mut Step) -> Result<(), DiskError> {
+    let Work::InPlace {
+        expected,
+        text,
+        file,
+    } = &mut step.work
+    else {
+        return Ok(());
+    };
+    let failed = |err| gone_or(err, "write into the file");
+    let Some((opened, stat)) = step.target.open(fs, OFlags::RDWR).map_err(failed)? else {
+        return Err(gone());
+    };
+    if !fs.holds(&opened, expected.as_bytes()).map_err(failed)? {
+        return Err(changed());
+    }
+    if let Err(err) = set_content(fs, &opened, text.as_bytes()) {
+        // Not half of it; if even that fails, the step counts as applied, and its old content is kept.
+        let restored = insist(|| set_content(fs, &opened, expected.as_bytes()));
+        step.is_applied = restored.is_err();
+        return Err(failed(err));
+    }
+    *file = Some(opened);
+    step.is_applied = true;
+    if step
+        .target
+        .holds(fs, Some(stat.id), text.as_bytes())
+        .map_err(failed)?
+    {
+        Ok(())
+    } else {
+        Err(changed())
+    }
+}
+
+fn rename(fs: &Fs, step: &mut Step) -> Result<(), DiskError> {
+    let Work::Rename {
+        from,
+        expected,
+        moved,
+    } = &mut step.work
+    else {
+        return Ok(());
+    };
+    require_content(fs, from, expected)?;
+    match fs.rename_new(from.as_pair(), step.target.as_pair()) {
+        Ok(()) => step.is_applied = true,
+        Err(Errno::EXIST) => return Err(occupied(fs, &step.target)),
+        Err(err) => return Err(gone_or(err, "rename the file")),
+    }
+    let stat = insist(|| fs.stat_at(&step.target.dir.fd, &step.target.name));
+    *moved = stat.ok().flatten().map(|stat| stat.id);
+    require_content(fs, &step.target, expected)
+}
+
+fn gone() -> DiskError {
+    stale("the file does not exist any more")
+}
+
+fn changed() -> DiskError {
+    stale("the file has changed")
+}
+
+fn gone_or(err: Errno, what: &str) -> DiskError {
+    match err {
+        Errno::NOENT => gone(),
+        err => DiskError::from_errno(err, what),
+    }
+}

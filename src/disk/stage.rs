@@ -1,0 +1,353 @@
+//! Preparing changes: everything that can be checked or written without touching a target.
+//!
+//! Invariant: a change is checked against what the changes before it *will* leave, so that it can be executed in its
+//! turn; nothing visible happens but that missing directories are made.
+
+use std::{
+    collections::HashMap,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+
+use super::{
+    DiskChange, DiskError, DiskErrorKind, DiskFailure,
+    fs::{Dir, Fs, Stat},
+    metadata::copy_metadata,
+    transaction::{Content, Place, Step, Transaction, Work, stale},
+};
+use crate::text::Text;
+
+/// How often a directory is made again that another transaction has just removed.
+const N_MAKES_MAX: usize = 8;
+
+pub(super) fn stage(fs: &Fs, changes: &[DiskChange]) -> Result<Transaction, DiskFailure> {
+    let mut stage = Stage {
+        transaction: Transaction::new(fs.clone()),
+        will: HashMap::new(),
+    };
+    for (change_idx, change) in changes.iter().enumerate() {
+        stage.add(change).map_err(|error| DiskFailure {
+            change: change_idx,
+            error,
+            rolled_back: true,
+            unrestored: Vec::new(),
+            kept: Vec::new(),
+        })?;
+    }
+    Ok(stage.transaction)
+}
+
+struct Stage {
+    transaction: Transaction,
+    /// What the changes so far will leave at the paths that they touch.
+    will: HashMap<PathBuf, Will>,
+}
+
+enum Will {
+    BeGone,
+    /// The text, and where the file that will have it is now.
+    Hold(Content, Place),
+}
+
+impl Stage {
+    fn add(&mut self, change: &DiskChange) -> Result<(), DiskError> {
+        let (step, path, will) = match change {
+            DiskChange::Create { path, text } => {
+                let (step, will) = self.create(path, content(text))?;
+                (step, path, will)
+            }
+            DiskChange::Replace {
+                path,
+                expected,
+                text,
+            } => {
+                let (step, will) = self.replace(path, content(expected), content(text))?;
+                (step, path, will)
+            }
+            DiskChange::Delete { path, expected } => {
+                let step = self.delete(path, content(expected))?;
+                (step, path, Will::BeGone)
+            }
+            DiskChange::Rename { from, to, expected } => {
+                let (step, will) = self.rename(from, to, content(expected))?;
+                self.will.insert(from.clone(), Will::BeGone);
+                (step, to, will)
+            }
+        };
+        self.transaction.steps.push(step);
+        self.will.insert(path.clone(), will);
+        Ok(())
+    }
+
+    fn create(&mut self, path: &Path, text: Content) -> Result<(Step, Will), DiskError> {
+        let mut n_makes = 0;
+        let (target, (dot, _, stat)) = loop {
+            let target = self.place_to_fill(path)?;
+            // The system applies umask and default ACL; as a new file it holds nothing that its mode would not show.
+            match self.write_dot(&target.dir, Mode::from_bits_truncate(0o666), &text) {
+                Err(Errno::NOENT) if n_makes < N_MAKES_MAX => n_makes += 1,
+                Err(err) => return Err(DiskError::from_errno(err, "write beside the file")),
+                Ok(written) => break (target, written),
+            }
+            self.transaction.dirs.remove(&target.dir.path);
+        };
+        let will = Will::Hold(Arc::clone(&text), dot.clone());
+        let ours = stat.id;
+        Ok((Step::new(target, dot, Work::Create { ours, text }), will))
+    }
+
+    fn replace(
+        &mut self,
+        path: &Path,
+        expected: Content,
+        text: Content,
+    ) -> Result<(Step, Will), DiskError> {
+        let (at, file, original) = self.find(path, &expected)?;
+        self.require_writable(&at, &original)?;
+        let target = self.place(path)?;
+        if original.n_links == 1 {
+            self.require_admits(&target.dir)?;
+            let (dot, copy, stat) = self
+                .write_dot(&target.dir, Mode::RUSR | Mode::WUSR, &text)
+                .map_err(|err| DiskError::from_errno(err, "write beside the file"))?;
+            let fs = &self.transaction.fs;
+            let is_same = copy_metadata(fs, (&file, &original), (&copy, &stat))
+                .and_then(|is_same| fs.sync(&copy).map(|()| is_same))
+                .map_err(|err| DiskError::from_errno(err, "copy mode and owner of the file"))?;
+            if is_same {
+                let will = Will::Hold(Arc::clone(&text), dot.clone());
+                let work = Work::Exchange {
+                    ours: stat.id,
+                    expected,
+                    text,
+                    original,
+                    overwritten: None,
+                };
+                return Ok((Step::new(target, dot, work), will));
+            }
+        }
+        // Another file would not have the other names, or not the owner, of this one.
+        let (dot, ..) = self
+            .write_dot(&target.dir, Mode::RUSR | Mode::WUSR, &expected)
+            .map_err(|err| DiskError::from_errno(err, "write beside the file"))?;
+        let will = Will::Hold(Arc::clone(&text), at);
+        let work = Work::InPlace {
+            expected,
+            text,
+            file: None,
+        };
+        Ok((Step::new(target, dot, work), will))
+    }
+
+    fn delete(&mut self, path: &Path, expected: Content) -> Result<Step, DiskError> {
+        let (at, _, stat) = self.find(path, &expected)?;
+        self.require_writable(&at, &stat)?;
+        let target = self.place(path)?;
+        self.require_admits(&target.dir)?;
+        let dot = self.transaction.new_dot(&target.dir);
+        Ok(Step::new(target, dot, Work::Delete { expected }))
+    }
+
+    fn rename(
+        &mut self,
+        from: &Path,
+        to: &Path,
+        expected: Content,
+    ) -> Result<(Step, Will), DiskError> {
+        let (at, _, stat) = self.find(from, &expected)?;
+        self.require_writable(&at, &stat)?;
+        let from = self.place(from)?;
+        self.require_admits(&from.dir)?;
+        let target = self.place_to_fill(to)?;
+        if target.dir.stat.id.dev != from.dir.stat.id.dev {
+            return Err(DiskError::new(
+                DiskErrorKind::Io,
+                "cannot rename from one file system to another",
+            ));
+        }
+        let will = Will::Hold(Arc::clone(&expected), at);
+        let dot = self.transaction.new_dot(&target.dir);
+        let work = Work::Rename {
+            from,
+            expected,
+            moved: None,
+        };
+        Ok((Step::new(target, dot, work), will))
+    }
+
+    /// Finds the file that will be at a path by then, and checks its content.
+    fn find(&mut self, path: &Path, expected: &str) -> Result<(Place, OwnedFd, Stat), DiskError> {
+        let (at, will_hold) = match self.will.get(path) {
+            Some(Will::BeGone) => return Err(stale("the file does not exist any more")),
+            Some(Will::Hold(text, at)) => (at.clone(), Some(Arc::clone(text))),
+            None => (self.place(path)?, None),
+        };
+        let fs = &self.transaction.fs;
+        let failed = |err| DiskError::from_errno(err, "read the file");
+        if let Some(stat) = fs.stat_at(&at.dir.fd, &at.name).map_err(failed)? {
+            stat.require_file()?;
+        }
+        let Some((file, stat)) = at.open(fs, OFlags::RDONLY).map_err(failed)? else {
+            return Err(stale("the file does not exist any more"));
+        };
+        let is_expected = match will_hold {
+            Some(text) => *text == expected,
+            None => fs.holds(&file, expected.as_bytes()).map_err(failed)?,
+        };
+        if is_expected {
+            Ok((at, file, stat))
+        } else {
+            Err(stale("the file has another content"))
+        }
+    }
+
+    /// The place of a file that should exist.
+    fn place(&mut self, path: &Path) -> Result<Place, DiskError> {
+        let (parent, name) = split(path)?;
+        let dir = match self.open_dir(parent) {
+            Ok(dir) => dir,
+            Err(Errno::NOENT) => return Err(stale("the file does not exist any more")),
+            Err(err) => return Err(DiskError::from_errno(err, "open the directory")),
+        };
+        Ok(Place { dir, name })
+    }
+
+    /// The place of a file that will be made or moved there, in a directory that exists by now.
+    fn place_to_fill(&mut self, path: &Path) -> Result<Place, DiskError> {
+        let (parent, name) = split(path)?;
+        let dir = self
+            .make_dirs(parent)
+            .map_err(|err| DiskError::from_errno(err, "make the directory"))?;
+        self.require_admits(&dir)?;
+        let place = Place { dir, name };
+        match self.will.get(path) {
+            Some(Will::BeGone) => return Ok(place),
+            Some(Will::Hold(..)) => return Err(DiskError::exists()),
+            None => {}
+        }
+        let stat = self.transaction.fs.stat_at(&place.dir.fd, &place.name);
+        match stat.map_err(|err| DiskError::from_errno(err, "look at the file"))? {
+            Some(stat) => Err(stat.require_file().err().unwrap_or_else(DiskError::exists)),
+            None => Ok(place),
+        }
+    }
+
+    fn open_dir(&mut self, path: &Path) -> Result<Arc<Dir>, Errno> {
+        if let Some(dir) = self.transaction.dirs.get(path) {
+            return Ok(Arc::clone(dir));
+        }
+        let dir = Arc::new(self.transaction.fs.open_dir(path)?);
+        self.transaction
+            .dirs
+            .insert(path.to_path_buf(), Arc::clone(&dir));
+        Ok(dir)
+    }
+
+    fn make_dirs(&mut self, path: &Path) -> Result<Arc<Dir>, Errno> {
+        let mut result = self.open_dir(path);
+        let Some((parent_path, name)) = path.parent().zip(path.file_name()) else {
+            return result;
+        };
+        for _ in 0..N_MAKES_MAX {
+            if !matches!(result, Err(Errno::NOENT)) {
+                break;
+            }
+            let parent = self.make_dirs(parent_path)?;
+            match self.transaction.fs.make_dir(&parent, name) {
+                Ok(()) => self.transaction.made_dirs.push(Place {
+                    dir: Arc::clone(&parent),
+                    name: name.to_owned(),
+                }),
+                Err(Errno::EXIST) => {}
+                Err(Errno::NOENT) => {
+                    self.transaction.dirs.remove(parent_path);
+                    continue;
+                }
+                Err(err) => return Err(err),
+            }
+            result = self.transaction.fs.open_dir_at(&parent, name).map(Arc::new);
+        }
+        let dir = result?;
+        self.transaction
+            .dirs
+            .insert(path.to_path_buf(), Arc::clone(&dir));
+        Ok(dir)
+    }
+
+    /// Writes a file of ours beside a target, durably.
+    fn write_dot(
+        &mut self,
+        dir: &Arc<Dir>,
+        mode: Mode,
+        text: &str,
+    ) -> Result<(Place, OwnedFd, Stat), Errno> {
+        let dot = self.transaction.new_dot(dir);
+        let fs = &self.transaction.fs;
+        let file = fs.create(dir, &dot.name, mode)?;
+        fs.write(&file, text.as_bytes())?;
+        fs.sync(&file)?;
+        let stat = fs.stat(&file)?;
+        Ok((dot, file, stat))
+    }
+
+    /// A file without any write permission was protected by somebody, even against root.
+    fn require_writable(&self, place: &Place, stat: &Stat) -> Result<(), DiskError> {
+        let denied = !stat.is_writable();
+        match self.transaction.fs.may_write(&place.dir, &place.name) {
+            Ok(()) if !denied => Ok(()),
+            Ok(()) | Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Err(DiskError::new(
+                DiskErrorKind::PermissionDenied,
+                "the file is read-only",
+            )),
+            Err(err) => Err(DiskError::from_errno(err, "look at the file's permissions")),
+        }
+    }
+
+    fn require_admits(&self, dir: &Dir) -> Result<(), DiskError> {
+        let denied = !dir.stat.is_writable();
+        match self.transaction.fs.may_write(dir, ".".as_ref()) {
+            Ok(()) if !denied => Ok(()),
+            // Removed meanwhile: what follows finds out.
+            Err(Errno::NOENT) => Ok(()),
+            Ok(()) | Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Err(DiskError::new(
+                DiskErrorKind::PermissionDenied,
+                "the directory is read-only",
+            )),
+            Err(err) => Err(DiskError::from_errno(
+                err,
+                "look at the directory's permissions",
+            )),
+        }
+    }
+}
+
+impl Step {
+    fn new(target: Place, dot: Place, work: Work) -> Self {
+        Self {
+            target,
+            dot,
+            work,
+            is_applied: false,
+        }
+    }
+}
+
+fn split(path: &Path) -> Result<(&Path, std::ffi::OsString), DiskError> {
+    match path.parent().zip(path.file_name()) {
+        Some((parent, name)) => Ok((parent, name.to_owned())),
+        None => Err(DiskError::new(DiskErrorKind::NotRegularFile, "a directory")),
+    }
+}
+
+fn content(text: &Text) -> Content {
+    match text {
+        Text::Flat(text) => Arc::clone(text),
+        Text::Rope(rope) => Arc::new(rope.to_string()),
+    }
+}

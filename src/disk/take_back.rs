@@ -1,0 +1,289 @@
+//! Taking changes back when one of them failed.
+//!
+//! Invariant: our text is taken back only from where it still is; what somebody saved over it stays. A displaced
+//! content that is neither what the change expected nor anywhere else is kept in a file of ours, and reported.
+
+use rustix::{
+    fs::OFlags,
+    io::{self, Errno},
+};
+
+use super::{
+    DiskError, DiskFailure,
+    fs::Fs,
+    transaction::{Place, Step, Transaction, Work, insist, set_content},
+};
+
+/// What became of a change.
+enum Outcome {
+    Restored,
+    /// Somebody has changed the file again.
+    Superseded,
+    /// The same, or the system refuses; and this file of ours must stay.
+    Keep(Place),
+}
+
+impl Outcome {
+    /// What was put in place is somebody's, not the old file.
+    fn but_superseded(self) -> Self {
+        match self {
+            Self::Restored => Self::Superseded,
+            outcome => outcome,
+        }
+    }
+}
+
+/// Takes the changes back that were made, the last one first.
+pub(super) fn take_back(
+    mut transaction: Transaction,
+    change: usize,
+    error: DiskError,
+) -> DiskFailure {
+    let fs = transaction.fs.clone();
+    let mut outcomes = Vec::new();
+    for (step_idx, step) in transaction.steps.iter().enumerate().rev() {
+        if step.is_applied {
+            outcomes.push((step_idx, step.settle(step.take_back(&fs))));
+        }
+    }
+    // What was put back becomes durable before anything of ours goes; a failure here changes nothing any more.
+    for dir in transaction.dirs.values() {
+        let _ = insist(|| fs.sync_dir(dir));
+    }
+    let mut unrestored = Vec::new();
+    let mut kept = Vec::new();
+    for (step_idx, mut outcome) in outcomes {
+        let step = &transaction.steps[step_idx];
+        if matches!(outcome, Outcome::Restored) {
+            outcome = step.settle(step.look_again(&fs));
+        }
+        if let Outcome::Keep(place) = &outcome {
+            transaction.litter.retain(|dot| dot != place);
+            kept.push(place.path());
+        }
+        if !matches!(outcome, Outcome::Restored) {
+            unrestored.push(step_idx);
+        }
+    }
+    unrestored.reverse();
+    DiskFailure {
+        change,
+        error,
+        rolled_back: unrestored.is_empty(),
+        unrestored,
+        kept,
+    }
+}
+
+impl Step {
+    /// Where the old file, or a copy of it, is after the change.
+    fn displaced(&self) -> &Place {
+        match &self.work {
+            Work::Exchange {
+                overwritten: Some((_, copy)),
+                ..
+            } => copy,
+            _ => &self.dot,
+        }
+    }
+
+    fn settle(&self, outcome: io::Result<Outcome>) -> Outcome {
+        outcome.unwrap_or_else(|err| {
+            let path = self.target.path();
+            tracing::error!("cannot take back a change of {}: {err}", path.display());
+            Outcome::Keep(self.displaced().clone())
+        })
+    }
+
+    fn take_back(&self, fs: &Fs) -> io::Result<Outcome> {
+        match &self.work {
+            Work::Create { .. } => self.uncreate(fs),
+            Work::Exchange {
+                overwritten: None, ..
+            } => self.exchange_back(fs),
+            Work::Exchange { .. } => self.rename_back_over(fs),
+            Work::InPlace { .. } => self.overwrite_again(fs),
+            Work::Delete { expected } => self.put_back(fs, expected),
+            Work::Rename { .. } => self.rename_back(fs),
+        }
+    }
+
+    /// Whether nobody has written into our file after it was taken back; else it takes its place again.
+    fn look_again(&self, fs: &Fs) -> io::Result<Outcome> {
+        let (target, dot) = (&self.target, &self.dot);
+        match &self.work {
+            Work::Create { ours, text } => {
+                let is_gone = insist(|| fs.stat_at(&dot.dir.fd, &dot.name))?.is_none();
+                if is_gone || insist(|| dot.holds(fs, Some(*ours), text.as_bytes()))? {
+                    return Ok(Outcome::Restored);
+                }
+                self.put_back(fs, text).map(Outcome::but_superseded)
+            }
+            Work::Exchange {
+                ours,
+                expected,
+                text,
+                overwritten: None,
+                ..
+            } => {
+                if insist(|| dot.holds(fs, Some(*ours), text.as_bytes()))? {
+                    return Ok(Outcome::Restored);
+                }
+                if !insist(|| target.holds(fs, None, expected.as_bytes()))? {
+                    // The target was saved too, so that one of them is nowhere else.
+                    return Ok(Outcome::Keep(dot.clone()));
+                }
+                insist(|| fs.exchange(&target.dir, &dot.name, &target.name))?;
+                self.superseded(fs, expected)
+            }
+            _ => Ok(Outcome::Restored),
+        }
+    }
+
+    fn uncreate(&self, fs: &Fs) -> io::Result<Outcome> {
+        let Work::Create { ours, text } = &self.work else {
+            return Ok(Outcome::Restored);
+        };
+        let (target, dot) = (&self.target, &self.dot);
+        if !insist(|| target.holds(fs, Some(*ours), text.as_bytes()))? {
+            let stat = insist(|| fs.stat_at(&target.dir.fd, &target.name))?;
+            return Ok(stat.map_or(Outcome::Restored, |_| Outcome::Superseded));
+        }
+        match insist(|| fs.rename_new(target.as_pair(), dot.as_pair())) {
+            Ok(()) => {}
+            Err(Errno::NOENT) => return Ok(Outcome::Restored),
+            Err(err) => return Err(err),
+        }
+        if insist(|| dot.holds(fs, Some(*ours), text.as_bytes()))? {
+            return Ok(Outcome::Restored);
+        }
+        self.put_back(fs, text).map(Outcome::but_superseded)
+    }
+
+    fn exchange_back(&self, fs: &Fs) -> io::Result<Outcome> {
+        let Work::Exchange {
+            ours,
+            expected,
+            text,
+            ..
+        } = &self.work
+        else {
+            return Ok(Outcome::Restored);
+        };
+        let (target, dot) = (&self.target, &self.dot);
+        let exchange = || insist(|| fs.exchange(&target.dir, &dot.name, &target.name));
+        if !insist(|| target.holds(fs, Some(*ours), text.as_bytes()))? {
+            return self.superseded(fs, expected);
+        }
+        match exchange() {
+            Ok(()) => {}
+            Err(Errno::NOENT) => return self.superseded(fs, expected),
+            Err(err) => return Err(err),
+        }
+        if insist(|| dot.holds(fs, Some(*ours), text.as_bytes()))? {
+            return Ok(Outcome::Restored);
+        }
+        // Saved in this very moment: theirs is the newest.
+        match exchange() {
+            Ok(()) => self.superseded(fs, expected),
+            // And removed: then theirs takes the place of what was removed.
+            Err(Errno::NOENT) => self.put_back(fs, text).map(Outcome::but_superseded),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// The target is not ours any more; the displaced file goes, unless it holds something that nobody has seen.
+    fn superseded(&self, fs: &Fs, expected: &str) -> io::Result<Outcome> {
+        let displaced = self.displaced();
+        if insist(|| displaced.holds(fs, None, expected.as_bytes()))? {
+            return Ok(Outcome::Superseded);
+        }
+        // It was saved just before our change, and what the target held since has been removed by now.
+        match insist(|| fs.rename_new(displaced.as_pair(), self.target.as_pair())) {
+            Ok(()) => Ok(Outcome::Restored),
+            Err(Errno::EXIST) => Ok(Outcome::Keep(displaced.clone())),
+            Err(err) => Err(err),
+        }
+    }
+
+    fn rename_back_over(&self, fs: &Fs) -> io::Result<Outcome> {
+        let Work::Exchange {
+            ours,
+            expected,
+            text,
+            overwritten: Some((file, copy)),
+            ..
+        } = &self.work
+        else {
+            return Ok(Outcome::Restored);
+        };
+        if !insist(|| fs.holds(file, expected.as_bytes()))? {
+            // Somebody wrote into the old file while we renamed over it.
+            let late = insist(|| fs.read(file, u64::MAX))?;
+            insist(|| match fs.open(&copy.dir, &copy.name, OFlags::RDWR) {
+                Ok(copy) => set_content(fs, &copy, &late),
+                Err(err) => Err(err),
+            })?;
+        }
+        if !insist(|| self.target.holds(fs, Some(*ours), text.as_bytes()))? {
+            return self.superseded(fs, expected);
+        }
+        insist(|| fs.rename_over(&copy.dir, &copy.name, &self.target.name))?;
+        Ok(Outcome::Restored)
+    }
+
+    fn overwrite_again(&self, fs: &Fs) -> io::Result<Outcome> {
+        let Work::InPlace {
+            expected,
+            text,
+            file: Some(file),
+        } = &self.work
+        else {
+            // Neither the new content could be written as a whole, nor the old one.
+            return Ok(Outcome::Keep(self.dot.clone()));
+        };
+        if !insist(|| fs.holds(file, text.as_bytes()))? {
+            return Ok(Outcome::Superseded);
+        }
+        insist(|| set_content(fs, file, expected.as_bytes()))?;
+        Ok(Outcome::Restored)
+    }
+
+    /// Puts the displaced file back where nothing is; else it goes, unless it holds something that nobody has seen.
+    fn put_back(&self, fs: &Fs, expected: &str) -> io::Result<Outcome> {
+        match insist(|| fs.rename_new(self.dot.as_pair(), self.target.as_pair())) {
+            Ok(()) => Ok(Outcome::Restored),
+            Err(Errno::EXIST) if insist(|| self.dot.holds(fs, None, expected.as_bytes()))? => {
+                Ok(Outcome::Superseded)
+            }
+            Err(Errno::EXIST) => Ok(Outcome::Keep(self.dot.clone())),
+            Err(err) => Err(err),
+        }
+    }
+
+    fn rename_back(&self, fs: &Fs) -> io::Result<Outcome> {
+        let Work::Rename {
+            from,
+            moved,
+            expected,
+        } = &self.work
+        else {
+            return Ok(Outcome::Restored);
+        };
+        let target = &self.target;
+        let Some(stat) = insist(|| fs.stat_at(&target.dir.fd, &target.name))? else {
+            return Ok(Outcome::Superseded);
+        };
+        // A copy of it is as good: a change of it may have been taken back before.
+        let is_moved = moved.is_none_or(|moved| moved == stat.id)
+            || insist(|| target.holds(fs, None, expected.as_bytes()))?;
+        if !is_moved {
+            return Ok(Outcome::Superseded);
+        }
+        match insist(|| fs.rename_new(target.as_pair(), from.as_pair())) {
+            Ok(()) => Ok(Outcome::Restored),
+            Err(Errno::EXIST | Errno::NOENT) => Ok(Outcome::Superseded),
+            Err(err) => Err(err),
+        }
+    }
+}

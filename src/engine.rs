@@ -1,0 +1,203 @@
+//! The one that owns all state: it feeds the workspace and has done what the workspace wants done.
+//!
+//! Invariant: there is one inbox. What happens on disk and elsewhere comes back through it, behind whatever arrived
+//! before; nothing awaits between the arrival of a message and its effect on state.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::task::spawn_blocking;
+
+use crate::{
+    disk::{Disk, DiskError, DiskErrorKind, Look, Staged},
+    path::{self, FileKey, Lookups},
+    text::Text,
+    workspace::{
+        CallId, ConnectionId, Context, Effect, Event, JobId, Looked, Millis, Outcome, Request,
+        Work, Workspace,
+    },
+};
+
+/// Work that was done elsewhere, on its way to the inbox.
+#[derive(Debug)]
+pub struct Finished {
+    job: JobId,
+    outcome: Outcome,
+    staged: Option<Staged>,
+}
+
+/// The workspace with the disk below it.
+pub struct Engine {
+    workspace: Workspace,
+    disk: Arc<dyn Disk>,
+    staged: HashMap<JobId, Staged>,
+    inbox: Arc<dyn Fn(Finished) + Send + Sync>,
+    wake_at: Option<Millis>,
+}
+
+impl Engine {
+    /// An engine that posts what was done elsewhere to `inbox`, whence it has to come back to [`Engine::finished`].
+    pub fn new(disk: Arc<dyn Disk>, inbox: impl Fn(Finished) + Send + Sync + 'static) -> Self {
+        Self {
+            workspace: Workspace::default(),
+            disk,
+            staged: HashMap::new(),
+            inbox: Arc::new(inbox),
+            wake_at: None,
+        }
+    }
+
+    /// Takes an event and returns what is for others to do: replies, notifications, questions, the log.
+    pub fn handle(&mut self, event: Event) -> Vec<Effect> {
+        let effects = self.workspace.handle(now(), event);
+        let mut outward = Vec::with_capacity(effects.len());
+        for effect in effects {
+            match effect {
+                Effect::Start { job, work } => self.start(job, work),
+                Effect::Wake(at) => self.wake_at = Some(self.wake_at.map_or(at, |it| it.min(at))),
+                effect => outward.push(effect),
+            }
+        }
+        outward
+    }
+
+    /// Takes a request, whose paths are looked up at this very moment.
+    pub fn call(
+        &mut self,
+        id: CallId,
+        connection: ConnectionId,
+        request: Request,
+        context: Context,
+    ) -> Vec<Effect> {
+        let paths = self.workspace.paths_of(&request);
+        let lookups = Lookups::of(paths, |path| self.disk.resolve(path));
+        self.handle(Event::Call {
+            id,
+            connection,
+            request,
+            context,
+            lookups,
+        })
+    }
+
+    /// Takes what was done elsewhere.
+    pub fn finished(&mut self, finished: Finished) -> Vec<Effect> {
+        if let Some(staged) = finished.staged {
+            self.staged.insert(finished.job, staged);
+        }
+        self.handle(Event::Done {
+            job: finished.job,
+            outcome: finished.outcome,
+        })
+    }
+
+    /// The identity of the file that a URI names.
+    pub fn key_of(&self, uri: &str) -> FileKey {
+        match path::file_uri_to_path(uri) {
+            Some(path) => FileKey::Path(self.disk.resolve(&path).map_or(path, |it| it.path)),
+            None => FileKey::Uri(uri.to_string()),
+        }
+    }
+
+    /// How long to wait before the next [`Engine::tick`]; none: for ever.
+    pub fn sleep(&self) -> Option<Duration> {
+        self.wake_at
+            .map(|at| Duration::from_millis(at.saturating_sub(now())))
+    }
+
+    /// Tells the workspace that its time has come.
+    pub fn tick(&mut self) -> Vec<Effect> {
+        if self.wake_at.is_none_or(|at| at > now()) {
+            return Vec::new();
+        }
+        self.wake_at = None;
+        self.handle(Event::Tick)
+    }
+
+    fn start(&mut self, job: JobId, work: Work) {
+        let disk = Arc::clone(&self.disk);
+        let inbox = Arc::clone(&self.inbox);
+        let post = move |outcome, staged| {
+            inbox(Finished {
+                job,
+                outcome,
+                staged,
+            })
+        };
+        match work {
+            Work::Compute(compute) => {
+                spawn_blocking(move || post(compute.run(), None));
+            }
+            Work::Look {
+                key,
+                limit_bytes,
+                like,
+            } => {
+                spawn_blocking(move || {
+                    post(
+                        Outcome::Looked(look(&*disk, &key, limit_bytes, like.as_ref())),
+                        None,
+                    )
+                });
+            }
+            Work::Stage { changes } => {
+                spawn_blocking(move || match disk.stage(&changes) {
+                    Ok(staged) => post(
+                        Outcome::Staged(Ok(staged.in_place().to_vec())),
+                        Some(staged),
+                    ),
+                    Err(failure) => post(Outcome::Staged(Err(failure)), None),
+                });
+            }
+            Work::Commit { staged } => {
+                let Some(staged) = self.staged.remove(&staged) else {
+                    tracing::error!("a commit of what was not staged");
+                    return;
+                };
+                spawn_blocking(move || post(Outcome::Committed(commit(&*disk, staged)), None));
+            }
+            Work::Abort { staged } => {
+                if let Some(staged) = self.staged.remove(&staged) {
+                    spawn_blocking(move || disk.abort(staged));
+                }
+            }
+        }
+    }
+}
+
+fn commit(disk: &dyn Disk, staged: Staged) -> Result<(), crate::disk::DiskFailure> {
+    let committed = disk.commit(staged)?;
+    for path in &committed.residue {
+        tracing::warn!("could not be removed: {}", path.display());
+    }
+    Ok(())
+}
+
+fn look(disk: &dyn Disk, key: &FileKey, limit_bytes: u64, like: Option<&Text>) -> Looked {
+    let FileKey::Path(path) = key else {
+        let detail = "only the editor has it".to_string();
+        return Looked::Refused(DiskError {
+            kind: DiskErrorKind::NotFound,
+            detail,
+        });
+    };
+    match disk.look(&PathBuf::from(path), limit_bytes) {
+        Ok(Look::Absent) => Looked::Absent {
+            near: path::near(path, &disk.siblings(path)),
+        },
+        Ok(Look::Text(text)) => Looked::text(text, like),
+        Err(err) => Looked::Refused(err),
+    }
+}
+
+/// Unix milliseconds.
+fn now() -> Millis {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,332 @@
+//! What one agent session has seen.
+//!
+//! Invariant: an entry says what the session was *shown*, never what we believe the file to be now. Only a read, or the
+//! session's own successful change, writes an entry; a human change never does, so the recorded version simply stops
+//! matching. Pure: no clock, no disk, no await.
+
+use std::collections::BTreeMap;
+
+use crate::{path::FileKey, protocol::Status, text::Text, version::Version};
+
+/// Most bytes of text that a session's entries keep to tell which lines changed. Ropes share what they have in common
+/// with the open document, so this bounds what is kept of files that were closed or changed since.
+const SNAPSHOT_BYTES: usize = 64 << 20;
+
+/// The last thing a session saw of one file. A file without an observation is unseen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observation {
+    /// The session was shown this content.
+    Present(Version),
+    /// The session was told that the file does not exist.
+    Absent,
+}
+
+/// The lines of one content that were shown: sorted, disjoint ranges of 0-based lines, ends excluded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lines(Vec<(usize, usize)>);
+
+impl Lines {
+    /// All of `total` lines.
+    pub fn all(total: usize) -> Self {
+        Self((total > 0).then_some((0, total)).into_iter().collect())
+    }
+
+    /// Adds the lines `from..to`.
+    pub fn add(&mut self, from: usize, to: usize) {
+        if from >= to {
+            return;
+        }
+        let (mut from, mut to) = (from, to);
+        self.0.retain(|&(start, end)| {
+            let apart = end < from || start > to;
+            if !apart {
+                from = from.min(start);
+                to = to.max(end);
+            }
+            apart
+        });
+        let at = self.0.partition_point(|&(start, _)| start < from);
+        self.0.insert(at, (from, to));
+    }
+
+    /// Adds all lines of `other`.
+    pub fn extend(&mut self, other: &Self) {
+        for &(from, to) in &other.0 {
+            self.add(from, to);
+        }
+    }
+
+    /// The 0-based lines of `0..total` that are not here, ends excluded.
+    pub fn missing(&self, total: usize) -> Vec<(usize, usize)> {
+        let mut missing = Vec::new();
+        let mut at = 0;
+        for &(start, end) in &self.0 {
+            if start > at {
+                missing.push((at, start.min(total)));
+            }
+            at = at.max(end);
+        }
+        if at < total {
+            missing.push((at, total));
+        }
+        missing.retain(|&(from, to)| from < to);
+        missing
+    }
+
+    /// These lines after a change: `edits` are `(first old line, old lines, new lines)`, sorted; new lines count as shown.
+    #[must_use]
+    pub fn after(&self, edits: &[(usize, usize, usize)]) -> Self {
+        let mut after = Self::default();
+        for &(mut from, to) in &self.0 {
+            let mut shift = 0_isize;
+            for &(old_start, n_old, n_new) in edits {
+                let old_end = old_start + n_old;
+                if old_start >= to {
+                    break;
+                }
+                if from < old_start {
+                    after.add(
+                        from.wrapping_add_signed(shift),
+                        old_start.wrapping_add_signed(shift),
+                    );
+                }
+                from = from.max(old_end);
+                shift += n_new.cast_signed() - n_old.cast_signed();
+            }
+            // Changes before `from` that the loop did not reach shift nothing more: it ran over all that start before `to`.
+            if from < to {
+                after.add(
+                    from.wrapping_add_signed(shift),
+                    to.wrapping_add_signed(shift),
+                );
+            }
+        }
+        let mut shift = 0_isize;
+        for &(old_start, n_old, n_new) in edits {
+            let start = old_start.wrapping_add_signed(shift);
+            after.add(start, start + n_new);
+            shift += n_new.cast_signed() - n_old.cast_signed();
+        }
+        after
+    }
+}
+
+/// One file of a ledger.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// What was seen.
+    pub observation: Observation,
+    /// The file as the session last named it.
+    pub path: String,
+    /// When, in the workspace's sequence of content changes.
+    pub seq: u64,
+    /// The content that was seen, as long as the budget lasts; tells which lines changed since.
+    pub snapshot: Option<Text>,
+    /// Which lines of it were shown.
+    pub shown: Lines,
+    /// The status last told by `ledgerChanged` or by an answer.
+    pub told: Status,
+    /// The turn in which it was observed, where the host numbers turns: it authorises from the next one on. None for
+    /// the session's own changes, which count at once.
+    pub turn: Option<u64>,
+}
+
+/// A file of a ledger: what was seen last, and what stays the authority within the turn in which that was seen.
+#[derive(Debug)]
+struct Slot {
+    entry: Entry,
+    before: Option<Entry>,
+}
+
+/// Observations of one agent session, by file.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    slots: BTreeMap<FileKey, Slot>,
+}
+
+impl Ledger {
+    /// The entry of a file; none: unseen.
+    pub fn get(&self, key: &FileKey) -> Option<&Entry> {
+        self.slots.get(key).map(|it| &it.entry)
+    }
+
+    /// What a call composed in `turn` may rely on: a model composes the calls of a turn before it sees their results.
+    pub fn authority(&self, key: &FileKey, turn: Option<u64>) -> Option<&Entry> {
+        let slot = self.slots.get(key)?;
+        let is_too_young =
+            matches!((slot.entry.turn, turn), (Some(seen), Some(now)) if seen >= now);
+        if is_too_young {
+            slot.before.as_ref()
+        } else {
+            Some(&slot.entry)
+        }
+    }
+
+    /// The entry of a file, to move it to another version of the same content or to note what was told.
+    pub fn get_mut(&mut self, key: &FileKey) -> Option<&mut Entry> {
+        self.slots.get_mut(key).map(|it| &mut it.entry)
+    }
+
+    /// All entries, by file.
+    pub fn iter(&self) -> impl Iterator<Item = (&FileKey, &Entry)> {
+        self.slots.iter().map(|(key, slot)| (key, &slot.entry))
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// True if the session has seen nothing.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Records what the session has just been shown. A window of the content that was already there adds its lines; an
+    /// observation older than the entry changes nothing.
+    pub fn observe(&mut self, key: FileKey, mut entry: Entry) {
+        let mut before = None;
+        if let Some(old) = self.slots.remove(&key) {
+            if old.entry.seq > entry.seq {
+                self.slots.insert(key, old);
+                return;
+            }
+            if old.entry.observation == entry.observation {
+                entry.shown.extend(&old.entry.shown);
+            }
+            before = match entry.turn {
+                None => None,
+                turn if turn == old.entry.turn => old.before,
+                Some(_) => Some(old.entry),
+            };
+        }
+        self.slots.insert(key, Slot { entry, before });
+        self.trim_snapshots();
+    }
+
+    /// Forgets a file.
+    pub fn remove(&mut self, key: &FileKey) -> Option<Entry> {
+        self.slots.remove(key).map(|it| it.entry)
+    }
+
+    fn trim_snapshots(&mut self) {
+        let len = |entry: &Entry| entry.snapshot.as_ref().map_or(0, Text::len_bytes);
+        let mut total: usize = self.slots.values().map(|it| len(&it.entry)).sum();
+        while total > SNAPSHOT_BYTES {
+            let entries = self.slots.values_mut().map(|it| &mut it.entry);
+            let held = entries.filter(|it| it.snapshot.is_some());
+            let Some(oldest) = held.min_by_key(|it| it.seq) else {
+                break;
+            };
+            total -= oldest.snapshot.take().map_or(0, |it| it.len_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(ranges: &[(usize, usize)]) -> Lines {
+        let mut lines = Lines::default();
+        for &(from, to) in ranges {
+            lines.add(from, to);
+        }
+        lines
+    }
+
+    #[test]
+    fn windows_that_touch_become_one() {
+        assert_eq!(lines(&[(5, 8), (0, 2), (2, 5)]), lines(&[(0, 8)]));
+    }
+
+    #[test]
+    fn missing_lines_are_those_never_shown() {
+        assert_eq!(
+            lines(&[(2, 4), (6, 7)]).missing(9),
+            [(0, 2), (4, 6), (7, 9)]
+        );
+        assert_eq!(lines(&[(0, 9)]).missing(9), []);
+        assert_eq!(lines(&[]).missing(0), []);
+    }
+
+    #[test]
+    fn shown_lines_move_with_an_edit_and_new_lines_are_shown() {
+        // Lines 1 and 2 of 0..10 become five lines.
+        assert_eq!(
+            lines(&[(0, 4), (8, 10)]).after(&[(1, 2, 5)]),
+            lines(&[(0, 7), (11, 13)])
+        );
+        assert_eq!(
+            lines(&[(5, 6)]).after(&[(1, 0, 2), (7, 1, 0)]),
+            lines(&[(1, 3), (7, 8)])
+        );
+    }
+
+    fn entry(seq: u64, observation: Observation, shown: Lines) -> Entry {
+        Entry {
+            observation,
+            path: "a".into(),
+            seq,
+            snapshot: None,
+            shown,
+            told: Status::Fresh,
+            turn: None,
+        }
+    }
+
+    #[test]
+    fn an_older_observation_that_arrives_late_changes_nothing() {
+        let key = FileKey::Uri("a:1".into());
+        let mut ledger = Ledger::default();
+        let version = Version::of(&Text::flat("new"));
+        ledger.observe(
+            key.clone(),
+            entry(2, Observation::Present(version), Lines::default()),
+        );
+        ledger.observe(key.clone(), entry(1, Observation::Absent, Lines::default()));
+        assert_eq!(
+            ledger.get(&key).map(|it| it.observation),
+            Some(Observation::Present(version))
+        );
+    }
+
+    #[test]
+    fn windows_of_one_content_add_up_and_another_content_starts_anew() {
+        let key = FileKey::Uri("a:1".into());
+        let mut ledger = Ledger::default();
+        let seen = Observation::Present(Version::of(&Text::flat("x")));
+        ledger.observe(key.clone(), entry(1, seen, lines(&[(0, 2)])));
+        ledger.observe(key.clone(), entry(1, seen, lines(&[(4, 6)])));
+        assert_eq!(
+            ledger.get(&key).map(|it| it.shown.clone()),
+            Some(lines(&[(0, 2), (4, 6)]))
+        );
+        ledger.observe(key.clone(), entry(2, Observation::Absent, Lines::default()));
+        assert_eq!(
+            ledger.get(&key).map(|it| it.shown.clone()),
+            Some(Lines::default())
+        );
+    }
+
+    #[test]
+    fn what_is_observed_in_a_turn_authorises_from_the_next_turn_on() {
+        let key = FileKey::Uri("a:1".into());
+        let mut ledger = Ledger::default();
+        let seen = |text: &str| Observation::Present(Version::of(&Text::flat(text)));
+        let in_turn = |seq: u64, observation: Observation| Entry {
+            turn: Some(7),
+            ..entry(seq, observation, Lines::default())
+        };
+        let authority = |ledger: &Ledger, turn: Option<u64>| {
+            ledger.authority(&key, turn).map(|it| it.observation)
+        };
+        ledger.observe(key.clone(), in_turn(1, seen("x")));
+        ledger.observe(key.clone(), in_turn(2, seen("y")));
+        assert_eq!(authority(&ledger, Some(7)), None);
+        assert_eq!(authority(&ledger, Some(8)), Some(seen("y")));
+        assert_eq!(authority(&ledger, None), Some(seen("y")));
+        ledger.observe(key.clone(), entry(3, seen("own"), Lines::default()));
+        assert_eq!(authority(&ledger, Some(7)), Some(seen("own")));
+    }
+}

@@ -1,0 +1,1048 @@
+//! Cuts the byte stream of an editor into JSON bodies and repairs what can be repaired.
+//!
+//! Invariant: a well-formed frame is served whatever came before it. JSON text cannot hold a raw
+//! line end right after `Content-Length: N` (inside a string line ends are escaped, outside of one
+//! the words are an error), so such a line always starts a frame. It ends garbage, a body shorter
+//! than announced, and the skipping of a body over the limit; a wrong length never makes us deaf.
+//! The frames depend on the bytes alone, not on the pieces in which they arrive, and memory is
+//! bounded by the size limit, the largest piece and a header section.
+//!
+//! Sans-IO, and no JSON parser: a body only has to begin and end like an object or an array.
+
+mod surrogates;
+
+use std::{mem, ops::ControlFlow, str};
+
+use memchr::{memchr, memchr_iter};
+use serde::de::IgnoredAny;
+
+pub use surrogates::{LoneSurrogate, Repaired, repair_surrogates};
+
+/// The JSON-RPC code for what is not a frame or not JSON.
+pub const PARSE_ERROR: i64 = -32700;
+/// The JSON-RPC code for JSON that is not a message, and for a message that is too large.
+pub const INVALID_REQUEST: i64 = -32600;
+
+/// The longest header section; real ones have under 100 bytes.
+const MAX_HEAD_BYTES: usize = 8 * 1024;
+/// How far before its line end a `Content-Length` header is looked for behind foreign bytes.
+const WINDOW_BYTES: usize = 64;
+
+/// What the stream held next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    /// One complete body: UTF-8, and an object or an array by its first and last character.
+    Message(Vec<u8>),
+    /// Something unusable, once per incident: what follows it up to the next header is left out.
+    /// It may have been anything, a change of any document too.
+    Bad {
+        /// [`PARSE_ERROR`] or [`INVALID_REQUEST`].
+        code: i64,
+        /// What was wrong, for people; never holds content.
+        message: String,
+    },
+}
+
+/// A decoder of frames: bytes go in by [`push`](Self::push), frames come out as from an iterator.
+///
+/// Take all frames after each push, or the bytes pile up. `None` means "not yet".
+#[derive(Debug)]
+pub struct FrameReader {
+    max_bytes: usize,
+    /// The bytes from `start` on are not consumed; from there to `scanned` there is no line end.
+    buffer: Vec<u8>,
+    start: usize,
+    scanned: usize,
+    state: State,
+    /// Whether the incident at hand has been reported; a complete header section ends it.
+    reported: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Head(Head),
+    /// Looking for the next header.
+    Lost,
+    Body(Body),
+}
+
+/// A header section so far; its lines are not kept.
+#[derive(Debug, Default)]
+struct Head {
+    length: Option<u64>,
+    n_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Body {
+    length: u64,
+    n_missing: u64,
+    /// Whether the body is within the limit. Otherwise `bytes` is only its last window.
+    kept: bool,
+    bytes: Vec<u8>,
+}
+
+/// One line of a header section.
+enum Line {
+    Blank,
+    ContentLength(u64),
+    BadContentLength,
+    /// A `Content-Length` behind bytes that are no header.
+    ContentLengthAfterGarbage(u64),
+    OtherHeader,
+    Garbage,
+}
+
+/// `Break` holds the answer of `FrameReader::next`.
+type Step = ControlFlow<Option<Frame>>;
+
+impl FrameReader {
+    /// Creates a reader that refuses bodies of more than `max_bytes`.
+    pub fn new(max_bytes: usize) -> Self {
+        Self {
+            max_bytes,
+            buffer: Vec::new(),
+            start: 0,
+            scanned: 0,
+            state: State::default(),
+            reported: false,
+        }
+    }
+
+    /// Takes in the next bytes of the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.start);
+        self.scanned -= self.start;
+        self.start = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Ends the stream: reports half a frame, if one is left.
+    pub fn finish(&mut self) -> Option<Frame> {
+        let blank = self.buffer[self.start..].trim_ascii().is_empty();
+        self.buffer.clear();
+        self.start = 0;
+        self.scanned = 0;
+        let place = match mem::take(&mut self.state) {
+            State::Head(head) if head.length.is_none() && head.n_bytes == 0 && blank => {
+                return None;
+            }
+            State::Head(_) => "a header section",
+            State::Body(_) => "a body",
+            State::Lost => return None,
+        };
+        self.report(PARSE_ERROR, format!("the input ends inside {place}"))
+            .break_value()
+            .flatten()
+    }
+
+    fn head(&mut self, head: Head) -> Step {
+        const TOO_LONG: &str = "the header section has more than 8 KiB";
+        let Some(line_end) = self.line_end() else {
+            if head.n_bytes + self.buffer.len() - self.start > MAX_HEAD_BYTES {
+                return self.lose(TOO_LONG);
+            }
+            self.state = State::Head(head);
+            return Step::Break(None);
+        };
+        let n_bytes = head.n_bytes + line_end + 1 - self.start;
+        if n_bytes > MAX_HEAD_BYTES {
+            // The line is not consumed: it may be the header of the next frame.
+            return self.lose(TOO_LONG);
+        }
+        let line = Line::parse(&self.buffer[self.start..line_end]);
+        self.consume(line_end + 1);
+        match line {
+            Line::Blank => match head.length {
+                Some(length) => self.begin_body(length),
+                // Some clients end a body with a line end.
+                None if head.n_bytes == 0 => Step::Continue(()),
+                None => self.lose("the header section has no Content-Length"),
+            },
+            Line::ContentLength(length) => {
+                self.state = State::Head(Head {
+                    length: Some(length),
+                    n_bytes,
+                });
+                match head.length {
+                    // The later one may be that of the next frame, the first one cut off.
+                    Some(other) if other != length => {
+                        self.report(PARSE_ERROR, "the header section has two Content-Lengths")
+                    }
+                    _ => Step::Continue(()),
+                }
+            }
+            Line::ContentLengthAfterGarbage(length) => {
+                self.state = State::resynchronised(length);
+                self.report(PARSE_ERROR, "bytes before a header belong to no frame")
+            }
+            Line::BadContentLength => self.lose("Content-Length is not a number of bytes"),
+            Line::OtherHeader => {
+                let length = head.length;
+                self.state = State::Head(Head { length, n_bytes });
+                Step::Continue(())
+            }
+            Line::Garbage => self.lose("a line is neither a header nor part of a body"),
+        }
+    }
+
+    fn lost(&mut self) -> Step {
+        let Some(line_end) = self.line_end() else {
+            self.start = self
+                .start
+                .max(self.buffer.len().saturating_sub(WINDOW_BYTES));
+            self.state = State::Lost;
+            return Step::Break(None);
+        };
+        self.state = match header_at_end(&self.buffer[self.start..line_end]) {
+            Some((length, _)) => State::resynchronised(length),
+            None => State::Lost,
+        };
+        self.consume(line_end + 1);
+        Step::Continue(())
+    }
+
+    fn begin_body(&mut self, length: u64) -> Step {
+        self.reported = false;
+        if length == 0 {
+            return self.report(PARSE_ERROR, "the body is empty");
+        }
+        let kept = usize::try_from(length).is_ok_and(|it| it <= self.max_bytes);
+        self.state = State::Body(Body {
+            length,
+            n_missing: length,
+            kept,
+            bytes: Vec::new(),
+        });
+        if kept {
+            return Step::Continue(());
+        }
+        let max_bytes = self.max_bytes;
+        self.report(
+            INVALID_REQUEST,
+            format!("the message has {length} bytes, the limit is {max_bytes}"),
+        )
+    }
+
+    fn body(&mut self, mut body: Body) -> Step {
+        let n_available = self.buffer.len() - self.start;
+        let n_piece = usize::try_from(body.n_missing).map_or(n_available, |it| it.min(n_available));
+        let piece = &self.buffer[self.start..self.start + n_piece];
+
+        if let Some((line_end, n_header)) = header_inside(&body.bytes, piece) {
+            body.append(&piece[..line_end]);
+            self.consume(self.start + line_end);
+            self.give_back(n_header, line_end, &body.bytes);
+            let length = body.length;
+            return self.report(
+                PARSE_ERROR,
+                format!("the body is shorter than its Content-Length {length}: a header follows"),
+            );
+        }
+
+        body.append(piece);
+        self.consume(self.start + n_piece);
+        if body.n_missing > 0 {
+            self.state = State::Body(body);
+            return Step::Break(None);
+        }
+        let Err((code, message)) = body.check() else {
+            if body.kept {
+                return Step::Break(Some(Frame::Message(body.bytes)));
+            }
+            return Step::Continue(());
+        };
+        // A length that is too large ends inside the next header, so the end is looked at again.
+        let n_back = body.bytes.len().min(WINDOW_BYTES);
+        self.give_back(n_back, n_piece, &body.bytes);
+        self.state = State::Lost;
+        self.report(code, message)
+    }
+
+    /// Makes the last `n_back` bytes of `body` unread; its last `n_piece` are still in the buffer.
+    fn give_back(&mut self, n_back: usize, n_piece: usize, body: &[u8]) {
+        if n_back <= n_piece {
+            self.consume(self.start - n_back);
+        } else {
+            let tail = &body[body.len() - n_back..];
+            self.buffer.splice(..self.start, tail.iter().copied());
+            self.consume(0);
+        }
+    }
+
+    /// Finds the end of the line that begins at `start`.
+    fn line_end(&mut self) -> Option<usize> {
+        let line_end = memchr(b'\n', &self.buffer[self.scanned..]).map(|it| self.scanned + it);
+        self.scanned = line_end.unwrap_or(self.buffer.len());
+        line_end
+    }
+
+    fn consume(&mut self, end: usize) {
+        self.start = end;
+        self.scanned = end;
+    }
+
+    fn lose(&mut self, message: &str) -> Step {
+        self.state = State::Lost;
+        self.report(PARSE_ERROR, message)
+    }
+
+    fn report(&mut self, code: i64, message: impl Into<String>) -> Step {
+        if mem::replace(&mut self.reported, true) {
+            return Step::Continue(());
+        }
+        Step::Break(Some(Frame::Bad {
+            code,
+            message: message.into(),
+        }))
+    }
+}
+
+impl Iterator for FrameReader {
+    type Item = Frame;
+
+    fn next(&mut self) -> Option<Frame> {
+        loop {
+            // Every step sets the state anew, unless the next thing is a fresh header section.
+            let step = match mem::take(&mut self.state) {
+                State::Head(head) => self.head(head),
+                State::Body(body) => self.body(body),
+                State::Lost => self.lost(),
+            };
+            if let Step::Break(answer) = step {
+                return answer;
+            }
+        }
+    }
+}
+
+impl State {
+    /// The state after a `Content-Length` line that was found among foreign bytes.
+    fn resynchronised(length: u64) -> Self {
+        Self::Head(Head {
+            length: Some(length),
+            n_bytes: 0,
+        })
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Head(Head::default())
+    }
+}
+
+impl Body {
+    fn append(&mut self, piece: &[u8]) {
+        self.n_missing -= piece.len() as u64;
+        if self.kept {
+            // Doubles as bytes arrive: an announced length is not worth memory yet.
+            let n_bytes = self.bytes.len() + piece.len();
+            if n_bytes > self.bytes.capacity() {
+                let rest = usize::try_from(self.n_missing).map_or(n_bytes, |it| it.min(n_bytes));
+                self.bytes.reserve_exact(piece.len() + rest);
+            }
+            self.bytes.extend_from_slice(piece);
+        } else {
+            self.bytes.extend_from_slice(window(piece));
+            let n_surplus = self.bytes.len().saturating_sub(WINDOW_BYTES);
+            self.bytes.drain(..n_surplus);
+        }
+    }
+
+    /// Refuses a complete body that is no message by its ends, or not UTF-8.
+    fn check(&self) -> Result<(), (i64, String)> {
+        let body = self.bytes.trim_ascii();
+        if !self.kept {
+            return match body.last() {
+                Some(b'}' | b']') => Ok(()),
+                _ => Err((INVALID_REQUEST, String::new())),
+            };
+        }
+        match (body.first(), body.last()) {
+            (Some(b'{'), Some(b'}')) | (Some(b'['), Some(b']')) => {}
+            _ if serde_json::from_slice::<IgnoredAny>(body).is_ok() => {
+                return Err((INVALID_REQUEST, "the body is not an object".to_string()));
+            }
+            _ => return Err((PARSE_ERROR, "the body is not a whole object".to_string())),
+        }
+        str::from_utf8(&self.bytes).map(|_| ()).map_err(|err| {
+            let byte = err.valid_up_to();
+            (PARSE_ERROR, format!("the body is not UTF-8 at byte {byte}"))
+        })
+    }
+}
+
+impl Line {
+    fn parse(line: &[u8]) -> Self {
+        if line.trim_ascii().is_empty() {
+            return Self::Blank;
+        }
+        let (name, value) = match memchr(b':', line) {
+            Some(colon) => (line[..colon].trim_ascii(), line[colon + 1..].trim_ascii()),
+            None => (&b""[..], line),
+        };
+        let is_content_length = name.eq_ignore_ascii_case(CONTENT_LENGTH);
+        if is_content_length && let Some(length) = parse_length(value) {
+            return Self::ContentLength(length);
+        }
+        if let Some((length, _)) = header_at_end(line) {
+            return Self::ContentLengthAfterGarbage(length);
+        }
+        if is_content_length {
+            return Self::BadContentLength;
+        }
+        if !name.is_empty() && name.iter().all(|&it| is_token_byte(it)) {
+            return Self::OtherHeader;
+        }
+        Self::Garbage
+    }
+}
+
+const CONTENT_LENGTH: &[u8] = b"content-length";
+
+/// Finds a `Content-Length` line that ends in `piece`, the continuation of `before`: where its line
+/// end is in `piece`, and how many bytes the header has before that.
+fn header_inside(before: &[u8], piece: &[u8]) -> Option<(usize, usize)> {
+    memchr_iter(b'\n', piece).find_map(|line_end| {
+        let head = window(&piece[..line_end]);
+        let n_before = before.len().min(WINDOW_BYTES - head.len());
+        let header = if n_before == 0 {
+            header_at_end(head)
+        } else {
+            header_at_end(&[&before[before.len() - n_before..], head].concat())
+        };
+        header.map(|(_, n_header)| (line_end, n_header))
+    })
+}
+
+/// Parses the `Content-Length: N` at the end of a line: N, and how many bytes the header has.
+fn header_at_end(line: &[u8]) -> Option<(u64, usize)> {
+    let line = window(line);
+    let rest = trim_end(line, |it| matches!(it, b' ' | b'\t' | b'\r'));
+    let before_digits = trim_end(rest, |it| it.is_ascii_digit());
+    let length = parse_length(&rest[before_digits.len()..])?;
+    let rest = trim_end(before_digits, is_blank).strip_suffix(b":")?;
+    let rest = trim_end(rest, is_blank);
+    let name_start = rest.len().checked_sub(CONTENT_LENGTH.len())?;
+    rest[name_start..]
+        .eq_ignore_ascii_case(CONTENT_LENGTH)
+        .then_some((length, line.len() - name_start))
+}
+
+/// Parses digits and nothing else; what exceeds 64 bits is the largest number.
+fn parse_length(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let append = |n: u64, it: &u8| n.saturating_mul(10).saturating_add(u64::from(it - b'0'));
+    Some(digits.iter().fold(0, append))
+}
+
+/// The part of a line in which a header behind foreign bytes is looked for.
+fn window(line: &[u8]) -> &[u8] {
+    &line[line.len().saturating_sub(WINDOW_BYTES)..]
+}
+
+fn trim_end(bytes: &[u8], is_trimmed: impl Fn(u8) -> bool) -> &[u8] {
+    let end = bytes.iter().rposition(|&it| !is_trimmed(it));
+    &bytes[..end.map_or(0, |it| it + 1)]
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+/// The bytes of a header name (RFC 9110, `tchar`).
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Frames a message.
+pub fn encode(body: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(body.len() + 40);
+    encode_into(&mut frame, body);
+    frame
+}
+
+/// Appends a framed message to `output`.
+pub(crate) fn encode_into(output: &mut Vec<u8>, body: &[u8]) {
+    output.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
+    output.extend_from_slice(body);
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use proptest::{collection::vec, prelude::*, sample::select};
+
+    use super::*;
+
+    const MAX_BYTES: usize = 100;
+    const GOOD: &str = r#"{"good":1}"#;
+
+    fn decode<'a>(max_bytes: usize, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Frame> {
+        let mut reader = FrameReader::new(max_bytes);
+        let mut frames = Vec::new();
+        for piece in pieces {
+            reader.push(piece);
+            frames.extend(&mut reader);
+        }
+        frames.extend(reader.finish());
+        frames
+    }
+
+    fn good() -> Frame {
+        Frame::Message(GOOD.into())
+    }
+
+    /// The frames of a stream, however it is cut; and a good frame behind it is always served.
+    #[track_caller]
+    fn check(stream: impl AsRef<[u8]>, expected: &Expect) {
+        let stream = stream.as_ref();
+        let frames = decode(MAX_BYTES, [stream]);
+        let lines = frames.iter().map(|frame| match frame {
+            Frame::Message(body) => format!("message {}\n", body.escape_ascii()),
+            Frame::Bad { code, message } => format!("bad {code} {message}\n"),
+        });
+        expected.assert_eq(&lines.collect::<String>());
+
+        assert_eq!(decode(MAX_BYTES, stream.chunks(1)), frames);
+        let continued = [stream, &encode(GOOD.as_bytes())].concat();
+        let frames = decode(MAX_BYTES, [&continued[..]]);
+        assert_eq!(frames.last(), Some(&good()));
+        assert_eq!(decode(MAX_BYTES, continued.chunks(1)), frames);
+    }
+
+    #[test]
+    fn frames_follow_each_other() {
+        check(
+            "Content-Length: 7\r\n\r\n{\"a\":1}Content-Length: 2\r\n\r\n{}",
+            &expect![[r#"
+                message {\"a\":1}
+                message {}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_empty_stream_has_no_frames() {
+        check("", &expect![]);
+    }
+
+    #[test]
+    fn header_names_have_any_case_and_any_blanks() {
+        check(
+            "cOnTeNt-lEnGtH : \t2 \r\n\r\n{}CONTENT-LENGTH:2\r\n\r\n{}",
+            &expect![[r"
+                message {}
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn other_headers_are_ignored() {
+        check(
+            "Content-Type: application/vscode-jsonrpc; charset=utf-8\r\n\
+             Content-Length: 2\r\nX: \r\n\r\n{}",
+            &expect![[r"
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn lines_end_with_lf_or_crlf_or_what_a_text_stream_makes_of_it() {
+        check(
+            "Content-Length: 2\n\n{}Content-Length: 2\r\r\n\r\r\n{}",
+            &expect![[r"
+                message {}
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn line_ends_between_frames_are_ignored() {
+        check(
+            "\r\nContent-Length: 2\r\n\r\n{}\n\n \nContent-Length: 2\r\n\r\n{}\n",
+            &expect![[r"
+                message {}
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_body_may_be_printed_over_several_lines() {
+        check(
+            "Content-Length: 12\r\n\r\n{\n  \"a\": 1\n}",
+            &expect![[r#"
+            message {\n  \"a\": 1\n}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_body_may_speak_of_headers() {
+        check(
+            encode(br#"{"a":"Content-Length: 2\r\n\r\n{}"}"#),
+            &expect![[r#"
+            message {\"a\":\"Content-Length: 2\\r\\n\\r\\n{}\"}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn equal_lengths_given_twice_are_accepted() {
+        check(
+            "Content-Length: 2\r\ncontent-length: 02\r\n\r\n{}",
+            &expect![[r"
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn of_two_lengths_the_later_one_counts() {
+        check(
+            "Content-Length: 3\r\nContent-Length: 2\r\n\r\n{}",
+            &expect![[r"
+                bad -32700 the header section has two Content-Lengths
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_length_that_is_no_number_is_refused() {
+        for length in ["-2", "+2", "2.0", "0x2", "two", "2, 2", ""] {
+            check(
+                format!("Content-Length: {length}\r\n\r\n{{}}"),
+                &expect![[r"
+                bad -32700 Content-Length is not a number of bytes
+            "]],
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_length_is_refused() {
+        check(
+            "Content-Type: json\r\n\r\n{}",
+            &expect![[r"
+            bad -32700 the header section has no Content-Length
+        "]],
+        );
+    }
+
+    #[test]
+    fn an_empty_body_is_refused() {
+        check(
+            "Content-Length: 0\r\n\r\n",
+            &expect![[r"
+            bad -32700 the body is empty
+        "]],
+        );
+    }
+
+    #[test]
+    fn garbage_is_reported_once_and_the_next_header_is_found_behind_it() {
+        check(
+            "\u{feff}starting server...\nready\r\n\r\n{}, Content-Length: 2\r\n\r\n{}",
+            &expect![[r"
+                bad -32700 a line is neither a header nor part of a body
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn garbage_may_hold_half_a_header() {
+        check(
+            "Content-Length: 5Content-Le\nX: Content-Length: 2\r\n\r\n{}",
+            &expect![[r"
+                bad -32700 Content-Length is not a number of bytes
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn an_http_request_is_garbage_before_a_frame() {
+        check(
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+            &expect![[r"
+                bad -32700 a line is neither a header nor part of a body
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn each_incident_is_reported() {
+        check(
+            "garbage\nContent-Length: 2\r\n\r\n{}garbage\nmore\nContent-Length: 0\r\n\r\nmore\n",
+            &expect![[r"
+                bad -32700 a line is neither a header nor part of a body
+                message {}
+                bad -32700 a line is neither a header nor part of a body
+                bad -32700 the body is empty
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_header_section_has_a_limit() {
+        check(
+            "x".repeat(10_000),
+            &expect![[r"
+            bad -32700 the header section has more than 8 KiB
+        "]],
+        );
+        check(
+            "X: y\r\n".repeat(10_000),
+            &expect![[r"
+            bad -32700 the header section has more than 8 KiB
+        "]],
+        );
+        check(
+            format!("{}Content-Length: 2\r\n\r\n{{}}", "X: y\r\n".repeat(1365)),
+            &expect![[r"
+                bad -32700 the header section has more than 8 KiB
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_header_section_at_the_limit_is_served() {
+        let length_line = "Content-Length: 2\r\n";
+        let n_bytes = MAX_HEAD_BYTES - "X: \r\n".len() - length_line.len() - "\r\n".len();
+        let line = "x".repeat(n_bytes);
+        check(
+            format!("X: {line}\r\n{length_line}\r\n{{}}"),
+            &expect![[r"
+                message {}
+            "]],
+        );
+        check(
+            format!("X: {line}x\r\n{length_line}\r\n{{}}"),
+            &expect![[r"
+                bad -32700 the header section has more than 8 KiB
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_body_over_the_limit_is_skipped() {
+        let body = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_BYTES));
+        check(
+            [encode(body.as_bytes()), encode(b"{}")].concat(),
+            &expect![[r"
+            bad -32600 the message has 108 bytes, the limit is 100
+            message {}
+        "]],
+        );
+    }
+
+    #[test]
+    fn a_body_at_the_limit_is_served() {
+        let body = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_BYTES - 8));
+        check(
+            encode(body.as_bytes()),
+            &expect![[r#"
+            message {\"a\":\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn an_absurd_length_never_makes_the_reader_deaf() {
+        check(
+            "Content-Length: 5000000000\r\n\r\n{}Content-Length: 2\r\n\r\n{}",
+            &expect![[r"
+                bad -32600 the message has 5000000000 bytes, the limit is 100
+                message {}
+            "]],
+        );
+        check(
+            "Content-Length: 99999999999999999999999\r\n\r\nContent-Length: 2\r\n\r\n{}",
+            &expect![[r"
+                bad -32600 the message has 18446744073709551615 bytes, the limit is 100
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_length_within_the_limit_never_makes_the_reader_deaf() {
+        check(
+            "Content-Length: 99\r\n\r\n{}Content-Length: 2\r\n\r\n{}",
+            &expect![[r"
+                bad -32700 the body is shorter than its Content-Length 99: a header follows
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_length_too_large_by_a_few_bytes_costs_one_message() {
+        check(
+            "Content-Length: 9\r\n\r\n{}Content-Length: 2\r\n\r\n{}",
+            &expect![[r"
+                bad -32700 the body is not a whole object
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_length_over_the_limit_and_too_large_costs_one_message() {
+        let body = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_BYTES));
+        let length = body.len() + 9;
+        check(
+            format!("Content-Length: {length}\r\n\r\n{body}Content-Length: 2\r\n\r\n{{}}"),
+            &expect![[r"
+                bad -32600 the message has 117 bytes, the limit is 100
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_length_too_small_costs_one_message() {
+        check(
+            "Content-Length: 4\r\n\r\n{\"a\":1}Content-Length: 2\r\n\r\n{}",
+            &expect![[r"
+                bad -32700 the body is not a whole object
+                message {}
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_length_too_small_that_looks_right_costs_one_message() {
+        check(
+            "Content-Length: 7\r\n\r\n{\"a\":{}}Content-Length: 2\r\n\r\n{}",
+            &expect![[r#"
+                message {\"a\":{}
+                bad -32700 bytes before a header belong to no frame
+                message {}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_body_that_is_json_but_no_object_is_an_invalid_request() {
+        check(
+            encode(b" \"text\" "),
+            &expect![[r"
+            bad -32600 the body is not an object
+        "]],
+        );
+        check(
+            encode(b"text"),
+            &expect![[r"
+            bad -32700 the body is not a whole object
+        "]],
+        );
+    }
+
+    #[test]
+    fn an_array_is_left_to_the_parser() {
+        check(
+            encode(b"[1]"),
+            &expect![[r"
+            message [1]
+        "]],
+        );
+    }
+
+    #[test]
+    fn a_body_that_is_not_utf8_is_refused() {
+        check(
+            encode(b"{\"a\":\"\xff\"}"),
+            &expect![[r"
+            bad -32700 the body is not UTF-8 at byte 6
+        "]],
+        );
+        check(
+            encode(b"{\"a\":\"\xed\xa0\x80\"}"),
+            &expect![[r"
+            bad -32700 the body is not UTF-8 at byte 6
+        "]],
+        );
+    }
+
+    #[test]
+    fn half_a_frame_at_the_end_is_reported() {
+        check(
+            "Content-Length: 2\r\n\r\n{",
+            &expect![[r"
+            bad -32700 the input ends inside a body
+        "]],
+        );
+        check(
+            "Content-Length: 2\r\n",
+            &expect![[r"
+            bad -32700 the input ends inside a header section
+        "]],
+        );
+        check(
+            "Content-Le",
+            &expect![[r"
+            bad -32700 the input ends inside a header section
+        "]],
+        );
+    }
+
+    /// Bits of frames and of garbage, more telling than random bytes.
+    fn stream() -> impl Strategy<Value = Vec<u8>> {
+        let long_line = "x".repeat(MAX_HEAD_BYTES - 20);
+        let bits = select(vec![
+            "Content-Length: ".to_string(),
+            "content-length:".to_string(),
+            "\nContent-Length: 9".to_string(),
+            "Content-Length: 12\r\n\r\n".to_string(),
+            "Content-Length: 120\r\n\r\n".to_string(),
+            "Content-Type: x\r\n".to_string(),
+            "0".to_string(),
+            "17".to_string(),
+            "\r\n".to_string(),
+            "\n".to_string(),
+            "\r".to_string(),
+            " ".to_string(),
+            "-".to_string(),
+            ":".to_string(),
+            "{".to_string(),
+            "}".to_string(),
+            "{\"a\":\"é\"}".to_string(),
+            "[\n]".to_string(),
+            "x".repeat(WINDOW_BYTES + 5),
+            " ".repeat(WINDOW_BYTES),
+            format!("X: {long_line}\r\n"),
+            long_line,
+        ]);
+        let bit = prop_oneof![
+            8 => bits.prop_map(String::into_bytes),
+            2 => Just(encode(GOOD.as_bytes())),
+            1 => vec(any::<u8>(), 0..20),
+        ];
+        vec(bit, 0..16).prop_map(|bits| bits.concat())
+    }
+
+    fn cut<'a>(mut stream: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
+        let mut pieces = Vec::new();
+        for &length in lengths.iter().cycle() {
+            if stream.len() <= length {
+                break;
+            }
+            let (piece, rest) = stream.split_at(length);
+            pieces.push(piece);
+            stream = rest;
+        }
+        pieces.push(stream);
+        pieces
+    }
+
+    /// An object, printed on one line or on several.
+    fn body() -> impl Strategy<Value = Vec<u8>> {
+        (".{0,30}", any::<bool>()).prop_map(|(text, is_pretty)| {
+            let value = serde_json::json!({ "text": text, "list": [1, {}] });
+            let print = if is_pretty {
+                serde_json::to_vec_pretty
+            } else {
+                serde_json::to_vec
+            };
+            print(&value).expect("a value can be printed")
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_of_a_stream_do_not_matter(
+            stream in stream(),
+            lengths in vec(1..200_usize, 1..8),
+        ) {
+            let whole = decode(MAX_BYTES, [&stream[..]]);
+            prop_assert_eq!(&decode(MAX_BYTES, cut(&stream, &lengths)), &whole);
+            prop_assert_eq!(&decode(MAX_BYTES, stream.chunks(1)), &whole);
+        }
+
+        #[test]
+        fn a_good_frame_is_served_after_anything(stream in stream()) {
+            let stream = [stream, encode(GOOD.as_bytes())].concat();
+            let frames = decode(MAX_BYTES, [&stream[..]]);
+            prop_assert_eq!(frames.last(), Some(&good()));
+        }
+
+        #[test]
+        fn a_good_frame_is_served_after_random_bytes(bytes in vec(any::<u8>(), 0..300)) {
+            let stream = [bytes, encode(GOOD.as_bytes())].concat();
+            let frames = decode(MAX_BYTES, stream.chunks(7));
+            prop_assert_eq!(frames.last(), Some(&good()));
+        }
+
+        #[test]
+        fn a_damaged_frame_costs_no_other(
+            bodies in vec(body(), 1..6),
+            damaged_idx in any::<prop::sample::Index>(),
+            place in any::<prop::sample::Index>(),
+            n_removed in 0..80_usize,
+            inserted in vec(any::<u8>(), 0..80),
+        ) {
+            let damaged_idx = damaged_idx.index(bodies.len());
+            let mut frames: Vec<_> = bodies.iter().map(|body| encode(body)).collect();
+            let damaged = &mut frames[damaged_idx];
+            let start = place.index(damaged.len());
+            let end = damaged.len().min(start + n_removed);
+            damaged.splice(start..end, inserted);
+
+            let served: Vec<_> = decode(1000, cut(&frames.concat(), &[50]))
+                .into_iter()
+                .filter_map(|frame| match frame {
+                    Frame::Message(body) => Some(body),
+                    Frame::Bad { .. } => None,
+                })
+                .collect();
+            prop_assert!(served.starts_with(&bodies[..damaged_idx]));
+            prop_assert!(served.ends_with(&bodies[damaged_idx + 1..]));
+        }
+    }
+
+    /// No stream makes the reader hold more than the limit and some pieces.
+    #[test]
+    fn memory_is_bounded() {
+        const PIECE_BYTES: usize = 1000;
+        const MAX_BYTES: usize = 100_000;
+        let streams = [
+            ("", "x"),
+            ("", "X: y\r\n"),
+            ("", "\n"),
+            ("", "Content-Length: 90000\n\n{"),
+            ("Content-Length: x\n", "{\"a\":1}"),
+            ("Content-Length: 100000\n\n", "x"),
+            ("Content-Length: 5000000000\n\n", "{\n"),
+        ];
+        for (head, repeated) in streams {
+            let mut reader = FrameReader::new(MAX_BYTES);
+            reader.push(head.as_bytes());
+            let piece = repeated.repeat(PIECE_BYTES / repeated.len());
+            for _ in 0..4000 {
+                reader.push(piece.as_bytes());
+                while reader.next().is_some() {}
+                let n_bytes = reader.buffer.capacity()
+                    + match &reader.state {
+                        State::Body(body) => body.bytes.capacity(),
+                        _ => 0,
+                    };
+                assert!(
+                    n_bytes <= MAX_BYTES + 2 * MAX_HEAD_BYTES + 4 * PIECE_BYTES,
+                    "{n_bytes} by {head:?}"
+                );
+            }
+        }
+    }
+}

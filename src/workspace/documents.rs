@@ -1,0 +1,621 @@
+//! What the editor reports of its documents.
+//!
+//! Invariant: a keystroke costs O(log n): no hash, no scan, no copy. Who made a change is decided here and nowhere else:
+//! it is human unless it completes an edit that we sent.
+
+use std::path::PathBuf;
+
+use super::{AskId, CallId, JobOwner, Looked, Workspace};
+use crate::{
+    disk::DiskErrorKind,
+    ledger::{Entry, Lines, Observation},
+    path::{self, FileKey},
+    pending::{Pending, Verdict},
+    protocol::{Author, ContentChange, DocumentState, Status},
+    text::{Text, buffer::Buffer, splice::Splice},
+    version::Version,
+};
+
+/// An open document.
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // what the editor says of it
+pub(super) struct Document {
+    pub(super) key: FileKey,
+    /// The path that its URI decodes to.
+    path: Option<PathBuf>,
+    /// How many didOpen of the URI there were: a reload can bring other text under the same LSP version.
+    pub(super) instance: u32,
+    pub(super) lsp_version: i32,
+    pub(super) buffer: Buffer,
+    /// The workspace's sequence at the last change of the content.
+    pub(super) generation: u64,
+    /// The version of the content, where it has been needed since the last change.
+    pub(super) version: Option<Version>,
+    pub(super) dirty: bool,
+    pub(super) read_only: bool,
+    pub(super) conflict: bool,
+    /// The text has U+FFFD and the bytes on disk are no UTF-8: saving would destroy them.
+    pub(super) undecodable: bool,
+    /// The disk is being looked at after the didOpen: what was opened, to hand entries over.
+    opened: Option<(Text, Version)>,
+    pub(super) is_checking: bool,
+    /// A change could not be applied: the text here is not the editor's.
+    pub(super) desynced: bool,
+    /// The edit that is out.
+    pub(super) pending: Option<(CallId, Pending)>,
+    /// An edit that was not answered in time: it may still land.
+    pub(super) unknown: Option<Unknown>,
+}
+
+/// An edit of which nobody knows whether it lands.
+#[derive(Debug)]
+pub(super) struct Unknown {
+    pub(super) ask: AskId,
+    pub(super) pending: Pending,
+    /// The session whose edit it is, with its epoch, and what its ledger gets if the edit lands.
+    pub(super) session: Option<(String, u64)>,
+    pub(super) path: String,
+    pub(super) version: Version,
+    pub(super) shown: Lines,
+    /// A barrier found that it has not landed. It still may, and then it is known by its result; until it has been
+    /// answered it is remembered for that.
+    pub(super) is_settled: bool,
+    pub(super) is_answered: bool,
+}
+
+impl Document {
+    pub(super) fn text(&self) -> Text {
+        self.buffer.text()
+    }
+
+    /// Whether a text that stands for undecodable bytes is (still) in the buffer.
+    pub(super) fn has_undecodable(&self) -> bool {
+        self.undecodable && has_replacement_character(&self.text())
+    }
+}
+
+fn has_replacement_character(text: &Text) -> bool {
+    !crate::text::matching::find(text, "\u{FFFD}", 1)
+        .ranges
+        .is_empty()
+}
+
+impl Workspace {
+    /// The URI under which a document is open that may be spelled otherwise (`%3A`, `%c3`).
+    pub(super) fn document_uri(&self, uri: &str) -> Option<String> {
+        if self.documents.contains_key(uri) {
+            return Some(uri.to_string());
+        }
+        let path = path::file_uri_to_path(uri)?;
+        self.documents
+            .iter()
+            .find(|it| it.1.path.as_ref() == Some(&path))
+            .map(|it| it.0.clone())
+    }
+
+    /// The document that shows a file: the one opened last.
+    pub(super) fn document_of(&self, key: &FileKey) -> Option<(&str, &Document)> {
+        let uri = self.files.get(key)?.uris.last()?;
+        Some((uri, self.documents.get(uri)?))
+    }
+
+    fn has_entries(&self, key: &FileKey) -> bool {
+        self.sessions
+            .values()
+            .any(|it| it.ledger.get(key).is_some())
+    }
+
+    /// Notes that somebody changed a file.
+    pub(super) fn note_change(&mut self, key: &FileKey, author: Author) -> u64 {
+        let seq = self.next_seq();
+        self.files.entry(key.clone()).or_default().push(author, seq);
+        self.touch(key, None);
+        seq
+    }
+
+    pub(super) fn opened(&mut self, uri: &str, key: FileKey, lsp_version: i32, text: &str) {
+        if let Some(known) = self.document_uri(uri) {
+            self.log(tracing::Level::WARN, format!("{uri} was opened twice"));
+            self.remove_document(&known);
+        }
+        let instance = self.instances.entry(uri.to_string()).or_default();
+        *instance += 1;
+        let instance = *instance;
+        let buffer = Buffer::new(text, self.client.lone_cr_is_text);
+        let opened = buffer.text();
+        let mut document = Document {
+            key: key.clone(),
+            path: path::file_uri_to_path(uri),
+            instance,
+            lsp_version,
+            buffer,
+            generation: self.next_seq(),
+            version: None,
+            dirty: false,
+            read_only: false,
+            conflict: false,
+            undecodable: false,
+            opened: None,
+            is_checking: false,
+            desynced: false,
+            pending: None,
+            unknown: None,
+        };
+        self.files
+            .entry(key.clone())
+            .or_default()
+            .uris
+            .push(uri.to_string());
+        let is_file = matches!(key, FileKey::Path(_));
+        let mut look = is_file && has_replacement_character(&opened);
+        if self.has_entries(&key) {
+            let version = Version::of(&opened);
+            document.version = Some(version);
+            let differs = |entry: &Entry| entry.observation != Observation::Present(version);
+            if self
+                .sessions
+                .values()
+                .filter_map(|it| it.ledger.get(&key))
+                .any(differs)
+            {
+                let disk = self.files.get(&key).and_then(|it| it.disk);
+                let author = if disk == Some(Some(version)) {
+                    Author::Disk
+                } else {
+                    Author::Human
+                };
+                self.note_opened_otherwise(&key, author);
+                document.opened = Some((opened.clone(), version));
+                look |= is_file;
+            }
+            self.touch(&key, None);
+        }
+        document.is_checking = look;
+        self.documents.insert(uri.to_string(), document);
+        if look {
+            self.look(
+                JobOwner::Opened {
+                    uri: uri.to_string(),
+                    instance,
+                },
+                key.clone(),
+                Some(opened),
+            );
+        }
+        self.poke_all(&key);
+    }
+
+    /// The text that was opened is not what some session saw, and nobody is known to have changed it.
+    fn note_opened_otherwise(&mut self, key: &FileKey, author: Author) {
+        let unexplained = self
+            .sessions
+            .values()
+            .filter_map(|it| it.ledger.get(key))
+            .any(|entry| {
+                self.files
+                    .get(key)
+                    .is_none_or(|file| file.authors_since(entry.seq).is_empty())
+            });
+        if unexplained {
+            self.note_change(key, author);
+        }
+    }
+
+    /// The disk was looked at after a didOpen: a clean document and its file may differ by the final line break without
+    /// anybody having changed anything; and bytes that are no UTF-8 cannot come back from U+FFFD.
+    pub(super) fn looked_after_open(&mut self, uri: &str, instance: u32, looked: &Looked) {
+        let Some(document) = self
+            .documents
+            .get_mut(uri)
+            .filter(|it| it.instance == instance)
+        else {
+            return;
+        };
+        document.is_checking = false;
+        let opened = document.opened.take();
+        let key = document.key.clone();
+        match looked {
+            Looked::Refused(err) => document.undecodable = err.kind == DiskErrorKind::NotText,
+            Looked::Text {
+                version,
+                alike: true,
+                ..
+            } => {
+                if let Some((text, opened)) = opened {
+                    self.hand_over(&key, *version, opened, &text);
+                }
+            }
+            Looked::Text { .. } | Looked::Absent { .. } => {}
+        }
+        self.poke_all(&key);
+    }
+
+    /// Moves the entries at one version of a file to another version of the same content.
+    fn hand_over(&mut self, key: &FileKey, from: Version, to: Version, text: &Text) {
+        for session in self.sessions.values_mut() {
+            if let Some(entry) = session.ledger.get_mut(key)
+                && entry.observation == Observation::Present(from)
+            {
+                entry.observation = Observation::Present(to);
+                entry.snapshot = Some(text.clone());
+            }
+        }
+        self.touch(key, None);
+    }
+
+    pub(super) fn changed(
+        &mut self,
+        uri: &str,
+        lsp_version: i32,
+        changes: Option<Vec<ContentChange>>,
+    ) {
+        let Some(uri) = self.document_uri(uri) else {
+            self.log(
+                tracing::Level::WARN,
+                format!("a change of {uri}, which is not open, was ignored"),
+            );
+            return;
+        };
+        let Some(changes) = changes else {
+            self.desync(&uri, "a change that cannot be decoded");
+            return;
+        };
+        let Some(document) = self.documents.get_mut(&uri) else {
+            return;
+        };
+        let is_full = changes.first().is_some_and(|it| it.range.is_none());
+        if document.desynced && !is_full {
+            document.lsp_version = document.lsp_version.max(lsp_version);
+            return;
+        }
+        if lsp_version <= document.lsp_version && !document.desynced {
+            let reason = format!(
+                "version {lsp_version} after version {}",
+                document.lsp_version
+            );
+            self.desync(&uri, &reason);
+            return;
+        }
+        if is_full {
+            document.desynced = false;
+        }
+        document.lsp_version = lsp_version;
+        document.dirty = true;
+        let key = document.key.clone();
+        for change in changes {
+            if let Err(reason) = self.apply_change(&uri, &key, &change) {
+                self.desync(&uri, &reason);
+                return;
+            }
+        }
+        self.poke_all(&key);
+    }
+
+    fn apply_change(
+        &mut self,
+        uri: &str,
+        key: &FileKey,
+        change: &ContentChange,
+    ) -> Result<(), String> {
+        let seq = self.next_seq();
+        let encoding = self.client.encoding;
+        let lone_cr_is_text = self.client.lone_cr_is_text;
+        let document = self
+            .documents
+            .get_mut(uri)
+            .ok_or("the document was closed")?;
+        let splice = match change.range {
+            None => {
+                document.buffer = Buffer::new(&change.text, lone_cr_is_text);
+                None
+            }
+            Some(range) => {
+                if range.start > range.end {
+                    return Err("a range that starts after its end".to_string());
+                }
+                let start = document.buffer.byte_at(range.start, encoding);
+                let end = document.buffer.byte_at(range.end, encoding).max(start);
+                document.buffer.replace(start..end, &change.text);
+                Some(Splice {
+                    range: start..end,
+                    text: change.text.clone(),
+                })
+            }
+        };
+        document.generation = seq;
+        document.version = None;
+        let text = document.buffer.text();
+        if let Some(unknown) = &mut document.unknown
+            && unknown.pending.report(splice.clone(), &text)
+        {
+            self.credit(uri);
+            return Ok(());
+        }
+        let Some(document) = self.documents.get_mut(uri) else {
+            return Ok(());
+        };
+        let mut author = Some(Author::Human);
+        if let Some((id, pending)) = &mut document.pending {
+            let id = *id;
+            if pending.report(splice, &text) {
+                author = Some(self.author_of(id));
+                self.note_landed(id, uri, seq);
+            } else if !pending.landed() {
+                // Part of our edit or somebody's typing: it will be known when the editor has answered.
+                author = None;
+            }
+        }
+        if let Some(author) = author {
+            self.files.entry(key.clone()).or_default().push(author, seq);
+        }
+        self.touch(key, None);
+        Ok(())
+    }
+
+    /// A change that does not say of which document: it can be any.
+    pub(super) fn changed_unknown(&mut self) {
+        for uri in self.documents.keys().cloned().collect::<Vec<_>>() {
+            self.desync(&uri, "a change that cannot be decoded");
+        }
+    }
+
+    /// The text here is not the editor's any more: nothing is done with it until the editor has sent all of it.
+    fn desync(&mut self, uri: &str, reason: &str) {
+        let Some(document) = self.documents.get_mut(uri) else {
+            return;
+        };
+        let was_desynced = document.desynced;
+        document.desynced = true;
+        document.generation = self.seq + 1;
+        document.version = None;
+        let key = document.key.clone();
+        self.log(
+            tracing::Level::WARN,
+            format!("{uri}: {reason}; asking the editor for the full text"),
+        );
+        self.note_change(&key, Author::Human);
+        if self.client.sync && !was_desynced {
+            let params = serde_json::json!({ "uris": [uri], "full": [uri] });
+            self.ask(
+                super::AskOwner::Probe(vec![uri.to_string()]),
+                "abreast/sync",
+                params,
+            );
+        }
+        self.poke_all(&key);
+    }
+
+    pub(super) fn saved(&mut self, uri: &str) {
+        let Some(uri) = self.document_uri(uri) else {
+            return;
+        };
+        if let Some(document) = self.documents.get_mut(&uri) {
+            document.dirty = false;
+        }
+    }
+
+    pub(super) fn closed(&mut self, uri: &str) {
+        let Some(uri) = self.document_uri(uri) else {
+            return;
+        };
+        let Some(document) = self.remove_document(&uri) else {
+            return;
+        };
+        let key = document.key;
+        if document.dirty {
+            // What was typed and not saved is gone.
+            self.note_change(&key, Author::Human);
+        }
+        if let Some(file) = self.files.get_mut(&key) {
+            file.disk = None;
+        }
+        let is_closed = self.document_of(&key).is_none();
+        if matches!(key, FileKey::Path(_)) && is_closed && self.has_entries(&key) {
+            let closed_at = document.version.filter(|_| !document.dirty);
+            let like = Some(document.buffer.text());
+            self.look(
+                JobOwner::File {
+                    key: key.clone(),
+                    closed_at,
+                },
+                key.clone(),
+                like,
+            );
+        }
+        self.touch(&key, None);
+        self.poke_all(&key);
+    }
+
+    fn remove_document(&mut self, uri: &str) -> Option<Document> {
+        let document = self.documents.remove(uri)?;
+        if let Some(file) = self.files.get_mut(&document.key) {
+            file.uris.retain(|it| it != uri);
+        }
+        if let Some((id, pending)) = &document.pending
+            && pending.moved()
+            && !pending.landed()
+        {
+            tracing::debug!("{uri} was closed while call {} was out", id.0);
+            self.note_change(&document.key, Author::Human);
+        }
+        Some(document)
+    }
+
+    pub(super) fn state(&mut self, state: &DocumentState, key: Option<FileKey>) {
+        if let (Some(unsynced), Some(key)) = (state.unsynced, key) {
+            self.files.entry(key).or_default().unsynced = unsynced;
+        }
+        let Some(uri) = self.document_uri(&state.uri) else {
+            return;
+        };
+        let Some(document) = self.documents.get_mut(&uri) else {
+            return;
+        };
+        document.dirty = state.dirty.unwrap_or(document.dirty);
+        document.read_only = state.read_only.unwrap_or(document.read_only);
+        document.conflict = state.conflict.unwrap_or(document.conflict);
+    }
+
+    /// The watcher's hint: look at those of which somebody has seen something.
+    pub(super) fn files_changed(&mut self, keys: Vec<FileKey>) {
+        for key in keys {
+            if self.document_of(&key).is_none() && self.has_entries(&key) {
+                self.look(
+                    JobOwner::File {
+                        key: key.clone(),
+                        closed_at: None,
+                    },
+                    key,
+                    None,
+                );
+            }
+        }
+    }
+
+    pub(super) fn looked_at_file(
+        &mut self,
+        key: FileKey,
+        closed_at: Option<Version>,
+        looked: Looked,
+    ) {
+        if let (
+            Some(from),
+            Looked::Text {
+                text,
+                version,
+                alike: true,
+            },
+        ) = (closed_at, &looked)
+        {
+            self.hand_over(&key, from, *version, text);
+        }
+        self.learn(&key, &looked);
+        self.touch(&key, Some(looked));
+    }
+
+    /// Notes what is on disk; a content that nobody here put there is the disk's change.
+    pub(super) fn learn(&mut self, key: &FileKey, looked: &Looked) {
+        if self.document_of(key).is_some() {
+            return;
+        }
+        let now = match looked {
+            Looked::Absent { .. } => None,
+            Looked::Text { version, .. } => Some(*version),
+            Looked::Refused(_) => return,
+        };
+        let file = self.files.entry(key.clone()).or_default();
+        let before = file.disk.replace(now);
+        let unexplained = |entry: &Entry| {
+            let seen = match entry.observation {
+                Observation::Present(version) => Some(version),
+                Observation::Absent => None,
+            };
+            seen != now && file.authors_since(entry.seq).is_empty()
+        };
+        let is_news = match before {
+            Some(before) => before != now,
+            None => self
+                .sessions
+                .values()
+                .filter_map(|it| it.ledger.get(key))
+                .any(unexplained),
+        };
+        if is_news {
+            self.note_change(key, Author::Disk);
+        }
+    }
+
+    /// Decides whether an edit of unknown outcome landed, now that the editor has reported everything.
+    pub(super) fn settle(&mut self, uri: &str) {
+        let Some(document) = self.documents.get_mut(uri) else {
+            return;
+        };
+        let Some(unknown) = &document.unknown else {
+            return;
+        };
+        let verdict = unknown.pending.judgement(document.buffer.text()).run();
+        let key = document.key.clone();
+        if verdict == Verdict::Missing {
+            match &mut document.unknown {
+                Some(unknown) if !unknown.is_answered => unknown.is_settled = true,
+                unknown => *unknown = None,
+            }
+        } else {
+            self.credit(uri);
+        }
+        self.poke_all(&key);
+    }
+
+    /// An edit of unknown outcome landed after all: its session has seen the result.
+    fn credit(&mut self, uri: &str) {
+        let Some(document) = self.documents.get_mut(uri) else {
+            return;
+        };
+        let Some(unknown) = document.unknown.take() else {
+            return;
+        };
+        let merged = !document.buffer.text().same(unknown.pending.planned());
+        let key = document.key.clone();
+        let author = Self::session_author(unknown.session.as_ref());
+        let seq = self.note_change(&key, author);
+        let text = unknown.pending.planned().clone();
+        if let Some(session) = self.live_session(unknown.session.as_ref()) {
+            let entry = Entry {
+                observation: Observation::Present(unknown.version),
+                path: unknown.path,
+                seq,
+                snapshot: Some(text),
+                shown: unknown.shown,
+                // Not what is so: makes sure that the late outcome is told.
+                told: if merged { Status::Fresh } else { Status::Stale },
+                turn: None,
+            };
+            session.ledger.observe(key.clone(), entry);
+        }
+        if merged {
+            self.note_change(&key, Author::Human);
+        }
+        self.poke_all(&key);
+    }
+
+    /// An answer that came after its deadline: a barrier tells what became of the edit.
+    pub(super) fn late_answer(&mut self, ask: AskId) {
+        let mut uris = Vec::new();
+        for (uri, document) in &mut self.documents {
+            if let Some(unknown) = document.unknown.as_mut().filter(|it| it.ask == ask) {
+                unknown.is_answered = true;
+                uris.push(uri.clone());
+            }
+        }
+        if self.client.sync {
+            self.probe(uris);
+        } else {
+            for uri in uris {
+                self.settle(&uri);
+            }
+        }
+    }
+
+    /// The version of a document's content, computed if need be.
+    pub(super) fn document_version(&mut self, uri: &str) -> Option<Version> {
+        let document = self.documents.get_mut(uri)?;
+        Some(
+            *document
+                .version
+                .get_or_insert_with(|| Version::of(&document.buffer.text())),
+        )
+    }
+
+    /// Asks to be woken with a batch for `ledgerChanged`.
+    pub(super) fn touch(&mut self, key: &FileKey, looked: Option<Looked>) {
+        if self.sessions.is_empty() {
+            return;
+        }
+        self.touched.insert(key.clone(), looked);
+        if !self.is_telling {
+            self.is_telling = true;
+            let at = self.now.max(self.last_told + super::telling::BATCH_MS);
+            self.alarms.insert((at, super::Alarm::Batch));
+        }
+    }
+}
