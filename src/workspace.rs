@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 use crate::{
     capabilities::Capabilities,
     error::{Code, Failure, FsError},
+    ledger::Observation,
     path::{self, Candidates, FileKey, Folder, Lookups},
     protocol::{Author, Change, ServerOptions},
     text::Text,
@@ -108,8 +109,8 @@ struct File {
     waiting: BTreeSet<CallId>,
     /// Who changed it, and when last, in the workspace's sequence.
     log: Vec<(Author, u64)>,
-    /// The version on disk when last looked at (inner none: absent).
-    disk: Option<Option<Version>>,
+    /// What was on disk when last looked at.
+    disk: Option<Observation>,
     /// An editor shows it without sending its text.
     unsynced: bool,
 }

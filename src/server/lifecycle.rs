@@ -86,10 +86,6 @@ impl Connection {
         self.carry_out(effects);
     }
 
-    pub(super) fn end_of_input(&self) -> u8 {
-        0
-    }
-
     pub(super) fn close(&self) {
         self.outbox.close();
     }
@@ -185,10 +181,10 @@ impl Connection {
             (State::New, "initialize") => self.initialize(&id, params),
             (State::New, _) => self.refuse(&id, NOT_INITIALIZED, "initialize comes first", None),
             (_, "initialize") => {
-                self.refuse(&id, INVALID_REQUEST, "initialize comes only once", None)
+                self.refuse(&id, INVALID_REQUEST, "initialize comes only once", None);
             }
             (State::ShutDown, _) => {
-                self.refuse(&id, INVALID_REQUEST, "the server is shut down", None)
+                self.refuse(&id, INVALID_REQUEST, "the server is shut down", None);
             }
             (State::Running, "shutdown") => {
                 self.state = State::ShutDown;
@@ -294,12 +290,12 @@ impl Connection {
             "textDocument/didSave" => decode(params).map(|it: decode::OfDocument| {
                 self.event(Event::Saved {
                     uri: it.text_document.uri,
-                })
+                });
             }),
             "textDocument/didClose" => decode(params).map(|it: decode::OfDocument| {
                 self.event(Event::Closed {
                     uri: it.text_document.uri,
-                })
+                });
             }),
             "abreast/documentState" => {
                 decode(params).map(|state: crate::protocol::DocumentState| {

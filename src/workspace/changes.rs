@@ -296,7 +296,7 @@ impl Workspace {
             (Phase::Planning, Outcome::Plan(plan)) => self.planned(id, call, plan),
             (Phase::Staging, Outcome::Staged(staged)) => self.staged(id, call, job, staged),
             (Phase::Committing, Outcome::Committed(committed)) => {
-                self.committed(id, call, committed)
+                self.committed(id, call, committed);
             }
             (Phase::Editing(_), Outcome::Judged(verdicts)) => self.judged(id, call, &verdicts),
             _ => {

@@ -75,6 +75,9 @@ impl Document {
         self.desynced || !self.halves.is_empty()
     }
 
+    /// Bytes of the placeholder.
+    const HALF: usize = '\u{FFFD}'.len_utf8();
+
     /// Moves the halves along with a change of the buffer, and joins those that belong together: editors that count in
     /// UTF-16 may report a character in two changes.
     fn join_halves(&mut self, range: Range<usize>, change: &ContentChange) {
@@ -93,19 +96,19 @@ impl Document {
                 .map(|&(byte, unit)| (range.start + byte, unit)),
         );
         self.halves.sort_unstable();
-        const HALF: usize = '\u{FFFD}'.len_utf8();
         while let Some(at) = self.halves.windows(2).position(|it| {
-            it[0].0 + HALF == it[1].0 && char::decode_utf16([it[0].1, it[1].1]).all(|it| it.is_ok())
+            it[0].0 + Self::HALF == it[1].0
+                && char::decode_utf16([it[0].1, it[1].1]).all(|it| it.is_ok())
         }) {
             let (start, high) = self.halves[at];
             let (_, low) = self.halves[at + 1];
             let joined: String = char::decode_utf16([high, low])
                 .filter_map(Result::ok)
                 .collect();
-            self.buffer.replace(start..start + 2 * HALF, &joined);
+            self.buffer.replace(start..start + 2 * Self::HALF, &joined);
             self.halves.drain(at..at + 2);
             for half in &mut self.halves[at..] {
-                half.0 -= 2 * HALF - joined.len();
+                half.0 -= 2 * Self::HALF - joined.len();
             }
         }
     }
@@ -202,7 +205,7 @@ impl Workspace {
                 .any(differs)
             {
                 let disk = self.files.get(&key).and_then(|it| it.disk);
-                let author = if disk == Some(Some(version)) {
+                let author = if disk == Some(Observation::Present(version)) {
                     Author::Disk
                 } else {
                     Author::Human
@@ -553,19 +556,14 @@ impl Workspace {
             return;
         }
         let now = match looked {
-            Looked::Absent { .. } => None,
-            Looked::Text { version, .. } => Some(*version),
+            Looked::Absent { .. } => Observation::Absent,
+            Looked::Text { version, .. } => Observation::Present(*version),
             Looked::Refused(_) => return,
         };
         let file = self.files.entry(key.clone()).or_default();
         let before = file.disk.replace(now);
-        let unexplained = |entry: &Entry| {
-            let seen = match entry.observation {
-                Observation::Present(version) => Some(version),
-                Observation::Absent => None,
-            };
-            seen != now && file.authors_since(entry.seq).is_empty()
-        };
+        let unexplained =
+            |entry: &Entry| entry.observation != now && file.authors_since(entry.seq).is_empty();
         let is_news = match before {
             Some(before) => before != now,
             None => self

@@ -473,28 +473,25 @@ impl Workspace {
         let plan = &change.plan.files[sent.plan_idx];
         let (verb, path) = change.named(sent.plan_idx);
         let entry = session.and_then(|(id, _)| self.sessions.get(&id)?.ledger.get(&plan.key));
-        let err = match self.documents.get(&sent.uri) {
-            Some(document) => {
-                let text = document.text();
-                let by = entry
-                    .and_then(|it| Some(self.files.get(&plan.key)?.authors_since(it.seq)))
-                    .unwrap_or_default();
-                stale::refusal(
-                    verb,
-                    path,
-                    &plan.result.uri,
-                    entry,
-                    &by,
-                    Some((&text, document.version)),
-                )
-            }
-            None => {
-                let what = format!(
-                    "cannot {verb} \"{path}\": file changed since it was read (it was closed in the editor)"
-                );
-                FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
-                    .at(path, &plan.result.uri)
-            }
+        let err = if let Some(document) = self.documents.get(&sent.uri) {
+            let text = document.text();
+            let by = entry
+                .and_then(|it| Some(self.files.get(&plan.key)?.authors_since(it.seq)))
+                .unwrap_or_default();
+            stale::refusal(
+                verb,
+                path,
+                &plan.result.uri,
+                entry,
+                &by,
+                Some((&text, document.version)),
+            )
+        } else {
+            let what = format!(
+                "cannot {verb} \"{path}\": file changed since it was read (it was closed in the editor)"
+            );
+            FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
+                .at(path, &plan.result.uri)
         };
         if let Some(first) = editing.rollback {
             self.partially(id, call, *first);
