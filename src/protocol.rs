@@ -251,6 +251,33 @@ impl Rules {
     }
 }
 
+impl Rules {
+    /// These rules as far as this version has what they ask for; the second part names what it does not have.
+    #[must_use]
+    pub fn supported(self) -> (Self, Vec<&'static str>) {
+        let default = Self::default();
+        let missing = [
+            (self.freshness != default.freshness, "freshness"),
+            (
+                self.stale_recovery != default.stale_recovery,
+                "staleRecovery",
+            ),
+            (
+                self.unicode_fallback != default.unicode_fallback,
+                "unicodeFallback",
+            ),
+            (self.save != default.save, "save"),
+        ];
+        let supported = Self {
+            policy: self.policy,
+            write_coverage: self.write_coverage,
+            ..default
+        };
+        let missing = missing.into_iter().filter(|it| it.0);
+        (supported, missing.map(|it| it.1).collect())
+    }
+}
+
 /// `initializationOptions`, resolved.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs)]
@@ -290,6 +317,7 @@ impl ServerOptions {
             pending: positive("pending", sent.pending, limits.pending)?,
         };
         let options = Self {
+            // What is not supported yet is said when a session is opened with it.
             rules: Rules::default().with(&session),
             trust_client: server.trust_client.unwrap_or(false),
             limits,
