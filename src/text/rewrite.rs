@@ -264,6 +264,11 @@ mod tests {
             "\u{FEFF}a\r\nb\r\nd\r\n",
             expect!["a␊b␍␊⟦c→d⟧␊"],
         );
+        check_overwrite(
+            "a\nb\nc\r\nd\r\ne\n",
+            "a\nb\nC\nD\ne\n",
+            expect!["a␊b␊⟦c␍␊d→C␊D⟧␍␊e␊"],
+        );
         check_overwrite("", "a\r\nb\n", expect!["⟦→a␊b␊⟧"]);
         check_overwrite("\u{FEFF}", "a\n", expect!["﻿⟦→a␊⟧"]);
         check_overwrite("a\n", "a", expect!["a⟦␊→⟧"]);

@@ -112,6 +112,7 @@ fn typing_beside_a_span_may_repeat_its_edge() {
 #[test]
 fn a_missing_copy_may_be_the_span() {
     check_keeps("xx[xx]y", "xxxy", false);
+    check_keeps("[xx]xxy", "xxxy", false);
     check_keeps("line\n[line\n]end\n", "line\nend\n", false);
     check_keeps("a []b\n", "a old b\n", false);
     check_keeps("a[] b\n", "a old b\n", false);

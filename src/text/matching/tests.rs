@@ -135,21 +135,48 @@ fn a_needle_of_many_chunks_is_found() {
 
 #[test]
 fn repetition_costs_no_more_than_linear_time() {
-    for sign in ["a", "\n", "ab\n"] {
-        let needle = format!("{0}b{0}", sign.repeat(25_000));
-        for text in both(&sign.repeat(300_000)) {
-            assert_eq!(
-                find(&text, &needle, 2),
-                Hits {
-                    ranges: vec![],
-                    complete: true
-                }
-            );
+    for (sign, odd) in [("a", "b"), ("ab\n", "c\n"), ("\n", "\r"), ("\r", "")] {
+        let overlapping = sign.repeat(50_000);
+        let mut needles = vec![(&overlapping, 100_001)];
+        let absent = format!("{0}{odd}{0}", sign.repeat(25_000));
+        if !odd.is_empty() {
+            needles.push((&absent, 0));
         }
-        let needle = sign.repeat(100_000);
-        for text in both(&sign.repeat(300_000)) {
-            assert_eq!(find(&text, &needle, usize::MAX).ranges.len(), 200_001);
+        for text in both(&sign.repeat(150_000)) {
+            for &(needle, n_hits) in &needles {
+                let bytes = needle.as_bytes();
+                let hits = by_anchor(&text, bytes, usize::MAX, WINDOW_BYTES, budget(&text));
+                assert_eq!(hits, None, "the work is counted: {sign:?}");
+                let hits = find(&text, needle, usize::MAX);
+                assert_eq!(hits.ranges.len(), n_hits);
+            }
         }
+    }
+}
+
+#[test]
+fn ordinary_needles_are_found_by_their_anchor() {
+    let block = "    if a {\n        b();\n    }\n\n";
+    for text in both(&block.repeat(3_000)) {
+        for needle in [
+            block,
+            "}",
+            "\n",
+            "b();",
+            "    if a {\n        b();",
+            &block.repeat(1_000),
+        ] {
+            let hits = by_anchor(&text, needle.as_bytes(), 2, WINDOW_BYTES, budget(&text));
+            assert_eq!(hits.map(|it| it.ranges.len()), Some(2), "{needle:?}");
+        }
+        let hits = by_anchor(
+            &text,
+            b"b();\n    }",
+            usize::MAX,
+            WINDOW_BYTES,
+            budget(&text),
+        );
+        assert_eq!(hits.map(|it| it.ranges.len()), Some(3_000));
     }
 }
 
