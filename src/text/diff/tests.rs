@@ -154,13 +154,9 @@ fn an_edit_that_was_not_made_has_not_landed() {
 
 #[test]
 fn an_edit_made_by_half_has_not_landed() {
-    check_landed(
-        "f(x)\n-\n-\nf(y)\n",
-        "x\n-\n-\ny\n",
-        "x\n-\n-\nf(y)\n",
-        false,
-    );
-    check_landed("f(x)\n-\n-\nf(y)\n", "x\n-\n-\ny\n", "x\n-\n!\ny\n", true);
+    let (before, planned) = ("fold(x)\n-\n-\nf(y)\n", "x\n-\n-\ny\n");
+    check_landed(before, planned, "x\n-\n-\nf(y)\n", false);
+    check_landed(before, planned, "x\n-\n!\ny\n", true);
 }
 
 #[test]
