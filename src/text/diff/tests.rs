@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::text::{
     splice::tests::{changes, composed},
-    tests::{any_text, both, char_range, short},
+    tests::{any_text, both, char_range, lines, short},
 };
 
 #[track_caller]
@@ -42,7 +42,7 @@ fn line_ends_are_no_change() {
 
 #[test]
 fn many_ranges_are_bounded() {
-    let old: String = (0..1000).map(|it| format!("{it}\n")).collect();
+    let old: String = lines(1000, |it| it.to_string());
     let new = old.replace("5\n", "x\n");
     let ranges = changed_ranges(&Text::flat(&*old), &Text::flat(new));
     assert_eq!(
