@@ -186,6 +186,20 @@ mod tests {
         assert_eq!(changes, [(0..old.len(), 0..new.len())]);
     }
 
+    #[test]
+    fn the_same_texts_differ_in_the_same_lines_every_time() {
+        // Recurring and rare lines, so that every heuristic of the algorithm has something to do.
+        let old = lines(2_000, |it| (it * it % 97).to_string());
+        let new = lines(2_000, |it| {
+            (it * it % if it % 3 == 0 { 89 } else { 97 }).to_string()
+        });
+        let first = changed(&old, &new, as_is, as_is);
+        assert!(first.len() > 100);
+        for _ in 0..10 {
+            assert_eq!(changed(&old, &new, as_is, as_is), first);
+        }
+    }
+
     proptest! {
         #[test]
         fn what_is_not_changed_is_equal(old in short(30), new in short(30)) {
