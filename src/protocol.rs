@@ -262,15 +262,12 @@ impl Rules {
                 self.stale_recovery != default.stale_recovery,
                 "staleRecovery",
             ),
-            (
-                self.unicode_fallback != default.unicode_fallback,
-                "unicodeFallback",
-            ),
             (self.save != default.save, "save"),
         ];
         let supported = Self {
             policy: self.policy,
             write_coverage: self.write_coverage,
+            unicode_fallback: self.unicode_fallback,
             ..default
         };
         let missing = missing.into_iter().filter(|it| it.0);
@@ -688,6 +685,14 @@ pub struct Range {
     pub end: Position,
 }
 
+/// A place in a text, 1-based; the column counts Unicode scalar values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Place {
+    pub line: usize,
+    pub column: usize,
+}
+
 /// The outcome for one file of a call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -705,6 +710,10 @@ pub struct FileResult {
     pub replacements: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dirty: Option<bool>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unicode_normalized: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub look_alikes: Vec<Place>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
