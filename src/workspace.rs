@@ -327,7 +327,7 @@ impl Workspace {
         lookups: &Lookups,
     ) -> Result<FileKey, Failure> {
         self.candidates(session_id, name)?
-            .pick(name, lookups)
+            .pick(name, lookups, |key| self.document_of(key).is_some())
             .map(|(key, _)| key)
     }
 
