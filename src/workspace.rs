@@ -443,6 +443,14 @@ impl Workspace {
                 "the call was cancelled before it changed anything",
             )),
         );
+        if let CallKind::Ledger(ledger) = &call.kind
+            && ledger.is_import()
+            && let Some(session) = self.live_session(call.session.as_ref())
+        {
+            // It was opened by this call, and nobody has been told.
+            let session_id = session.id.clone();
+            self.drop_session(&session_id);
+        }
     }
 
     fn disconnected(&mut self, connection: ConnectionId) {

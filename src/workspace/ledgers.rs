@@ -390,6 +390,11 @@ impl Workspace {
 }
 
 impl LedgerCall {
+    /// True if the call opens its session with a ledger.
+    pub(super) fn is_import(&self) -> bool {
+        matches!(self.purpose, Purpose::Import { .. })
+    }
+
     fn entry(
         &self,
         path: &str,
