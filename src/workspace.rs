@@ -430,7 +430,7 @@ impl Workspace {
             return;
         };
         if let CallKind::Change(change) = &call.kind {
-            if change.is_committed() {
+            if change.is_sent {
                 self.calls.insert(id, call);
                 return;
             }
