@@ -327,7 +327,7 @@ impl Workspace {
         lookups: &Lookups,
     ) -> Result<FileKey, Failure> {
         self.candidates(session_id, name)?
-            .pick(name, lookups)
+            .pick(name, lookups, |key| self.document_of(key).is_some())
             .map(|(key, _)| key)
     }
 
@@ -430,7 +430,7 @@ impl Workspace {
             return;
         };
         if let CallKind::Change(change) = &call.kind {
-            if change.is_committed() {
+            if change.is_sent {
                 self.calls.insert(id, call);
                 return;
             }
@@ -443,6 +443,14 @@ impl Workspace {
                 "the call was cancelled before it changed anything",
             )),
         );
+        if let CallKind::Ledger(ledger) = &call.kind
+            && ledger.is_import()
+            && let Some(session) = self.live_session(call.session.as_ref())
+        {
+            // It was opened by this call, and nobody has been told.
+            let session_id = session.id.clone();
+            self.drop_session(&session_id);
+        }
     }
 
     fn disconnected(&mut self, connection: ConnectionId) {

@@ -43,6 +43,8 @@ pub(super) struct ChangeCall {
     pub(super) label: Option<String>,
     started: Option<Millis>,
     attempts: u32,
+    /// Past the commit point: an edit was sent or a commit granted, whatever came of it.
+    pub(super) is_sent: bool,
     pub(super) phase: Phase,
     pub(super) plan: Plan,
     /// The documents as they were planned on: URI, instance, generation.
@@ -74,8 +76,8 @@ pub(super) struct Gathering {
 }
 
 impl ChangeCall {
-    /// True past the commit point.
-    pub(super) fn is_committed(&self) -> bool {
+    /// True while something of the call is out and may take effect.
+    pub(super) fn is_out(&self) -> bool {
         matches!(
             self.phase,
             Phase::Editing(_) | Phase::Committing | Phase::Showing(_)
@@ -169,6 +171,7 @@ impl Workspace {
             label: params.label,
             started: None,
             attempts: 0,
+            is_sent: false,
             phase: Phase::Queued,
             plan: Plan {
                 files: Vec::new(),
@@ -232,6 +235,11 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return Err(call);
         };
+        if call.session.is_some() && self.live_session(call.session.as_ref()).is_none() {
+            let reason = "the session was closed, and the editor had refused the edit";
+            self.finish(id, &call, Err(Self::aborted(reason)));
+            return Ok(());
+        }
         let is_late = change
             .started
             .is_some_and(|it| self.now >= it + SEND_WITHIN_MS);

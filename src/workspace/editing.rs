@@ -154,6 +154,7 @@ impl Workspace {
             sent,
             rollback,
         };
+        change.is_sent = true;
         change.phase = Phase::Editing(Box::new(editing));
         self.park(id, call);
     }

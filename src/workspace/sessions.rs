@@ -158,7 +158,7 @@ impl Workspace {
                 continue;
             };
             if let CallKind::Change(change) = &call.kind {
-                if change.is_committed() {
+                if change.is_out() {
                     self.calls.insert(id, call);
                     continue;
                 }

@@ -167,6 +167,7 @@ impl Workspace {
             return;
         }
         change.staged = None;
+        change.is_sent = true;
         change.phase = Phase::Committing;
         self.start(JobOwner::Call(id), Work::Commit { staged });
         self.calls.insert(id, call);
