@@ -1,53 +1,217 @@
-//! What differs between two texts: splices, hunks, lines.
+//! What differs between two texts.
+//!
+//! Invariant: an answer depends on the two texts alone and is the same every time: no clock, no deadline. What both
+//! have in common at the start and the end is skipped chunk by chunk, so work is in proportion to what lies between.
 
-use std::ops::Range;
+mod hunk;
 
-use serde::{Deserialize, Serialize};
+use std::{borrow::Cow, iter, ops::Range};
 
-use super::{Text, splice::Splices};
+pub use self::hunk::{Hunk, hunks, unified};
+use super::{
+    Text, lines,
+    splice::{Splice, Splices},
+    walk,
+};
 
-/// A hunk in the unified format.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct Hunk {
-    /// The first old line, or the line before it all if `old_lines` is 0.
-    pub old_start: usize,
-    /// The number of old lines.
-    pub old_lines: usize,
-    /// The first new line, or the line before it all if `new_lines` is 0.
-    pub new_start: usize,
-    /// The number of new lines.
-    pub new_lines: usize,
-    /// The lines, prefixed by a blank, `-` or `+`; or `\ No newline at end of file`.
-    pub lines: Vec<String>,
-}
+/// The most places that `changed_ranges` tells apart.
+const MOST_RANGES: usize = 100;
 
-/// The hunks of a known change.
-pub fn hunks(old: &Text, new: &Text, splices: &Splices) -> Vec<Hunk> {
-    let _ = (old, new, splices);
-    unimplemented!()
-}
+/// The longest replacement, old and new characters, that is refined character by character.
+const REFINED_CHARS: usize = 2_000;
 
-/// Renders hunks as a patch; tells whether it was cut.
-pub fn unified(path: &str, hunks: &[Hunk], max_bytes: usize) -> (String, bool) {
-    let _ = (path, hunks, max_bytes);
-    unimplemented!()
-}
+/// How many bytes away a change is looked for that would have the same outcome.
+const MOST_MOVED: usize = 64 * 1024;
 
-/// Finds a change of unknown origin.
+/// Finds the splices that make `new` of `old`, whole lines apart.
 pub fn diff(old: &Text, new: &Text) -> Splices {
-    let _ = (old, new);
-    unimplemented!()
+    let head = walk::common_prefix(old, new);
+    let shorter = old.len_bytes().min(new.len_bytes());
+    let tail = walk::common_suffix(old, new, shorter - head);
+    if head == old.len_bytes() && head == new.len_bytes() {
+        return Splices::default();
+    }
+    // Whole lines: those that start before the first difference and end behind the last.
+    let start = old.prev_lf(head).map_or(0, |lf_byte| lf_byte + 1);
+    let (mut old_end, mut new_end) = (old.len_bytes() - tail, new.len_bytes() - tail);
+    let is_line_start = |text: &Text, byte: usize| byte == 0 || text.byte(byte - 1) == Some(b'\n');
+    if !is_line_start(old, old_end) || !is_line_start(new, new_end) {
+        let n_more = old.line_end(old_end) - old_end;
+        old_end += n_more;
+        new_end += n_more;
+    }
+    let (old_lines, new_lines) = (old.slice(start..old_end), new.slice(start..new_end));
+    let changes = lines::changed(&old_lines, &new_lines, lines::as_is, lines::as_is);
+    let splices: Splices = changes
+        .into_iter()
+        .map(|(old_range, new_range)| Splice {
+            range: start + old_range.start..start + old_range.end,
+            text: new_lines[new_range].to_string(),
+        })
+        .collect();
+    splices.minimise(old)
 }
 
-/// The 1-based, inclusive lines of `new` that differ.
+/// Returns the 1-based, inclusive lines of `new` whose view differs, from first to last.
+///
+/// A deletion is told by the line behind it, at the end by the last line. Beyond 100, the rest is one range.
 pub fn changed_ranges(old: &Text, new: &Text) -> Vec<(usize, usize)> {
-    let _ = (old, new);
-    unimplemented!()
+    let last_line = new.total_lines().max(1);
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for change in hunk::changes(old, new, &diff(old, new)) {
+        let first = (change.new_line + 1).min(last_line);
+        let last = (change.new_line + change.n_new).max(first);
+        let n_ranges = ranges.len();
+        match ranges.last_mut() {
+            Some(range) if range.1 + 1 >= first || n_ranges == MOST_RANGES => range.1 = last,
+            _ => ranges.push((first, last)),
+        }
+    }
+    ranges
 }
 
-/// Whether `actual` is `planned` but for changes that leave every span intact.
+/// Whether `actual` differs from `planned` only by changes that leave every span of `planned` intact.
+///
+/// The spans are sorted and disjoint. An insertion at the edge of one leaves it intact, unless it is empty. In repeated
+/// text (`aa` from `aaa`) it is not known which copy is gone; every copy counts as touched then.
 pub fn keeps(planned: &Text, actual: &Text, spans: &[Range<usize>]) -> bool {
-    let _ = (planned, actual, spans);
-    unimplemented!()
+    debug_assert!(
+        spans.is_sorted_by(|it, next| it.end <= next.start),
+        "spans are disjoint"
+    );
+    placed(planned, actual).iter().all(|it| it.spares(spans))
 }
+
+/// Whether `actual` is `before` with the splices made, whatever else was changed beside them.
+///
+/// What they made must be there (`keeps`), and not only as a part of what was there before: an edit of `f(x)` to `x`
+/// that did not land leaves `x` intact. And `actual` must be nearer to `planned` than to `before`. The splices are
+/// minimal.
+pub fn landed(before: &Text, planned: &Text, actual: &Text, splices: &Splices) -> bool {
+    let spans = splices.new_ranges();
+    let changes = placed(planned, actual);
+    changes.iter().all(|it| it.spares(&spans))
+        && iter::zip(splices, spans).all(|(splice, span)| {
+            let around = with_insertions(&span, &changes);
+            actual.slice(around) != before.slice(splice.range.clone())
+        })
+        && (changes.is_empty() || distance(&changes) < distance(&placed(before, actual)))
+}
+
+/// The number of bytes that changes delete and insert.
+fn distance(changes: &[Placed]) -> usize {
+    changes.iter().map(|it| it.range.len() + it.n_new).sum()
+}
+
+/// Where a span that the changes spare is afterwards, with what they insert at its edges.
+fn with_insertions(span: &Range<usize>, changes: &[Placed]) -> Range<usize> {
+    let (mut n_inserted, mut n_removed, mut n_at_edges) = (0, 0, 0);
+    for change in changes.iter().take_while(|it| it.reach.start <= span.end) {
+        if change.is_insertion() && change.reach.end >= span.start {
+            n_at_edges += change.n_new;
+        } else if change.range.end <= span.start {
+            n_inserted += change.n_new;
+            n_removed += change.range.len();
+        }
+    }
+    let start = span.start + n_inserted - n_removed;
+    start..start + span.len() + n_at_edges
+}
+
+/// A small change, and where else it may have been made with the same outcome.
+struct Placed {
+    /// The bytes of the old text that it replaces.
+    range: Range<usize>,
+    /// The number of bytes that replace them.
+    n_new: usize,
+    /// From the first start to the last end.
+    reach: Range<usize>,
+}
+
+impl Placed {
+    fn is_insertion(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    fn spares(&self, spans: &[Range<usize>]) -> bool {
+        let from = spans.partition_point(|it| it.end < self.reach.start);
+        let to = spans.partition_point(|it| it.start <= self.reach.end);
+        let near = &spans[from..to];
+        let is_outside = |span: &Range<usize>, changed: &Range<usize>| {
+            !span.is_empty() && (changed.end <= span.start || span.end <= changed.start)
+        };
+        if !self.is_insertion() {
+            return near.iter().all(|span| is_outside(span, &self.reach));
+        }
+        let mut places = self.reach.start..=self.reach.end;
+        places.any(|place| near.iter().all(|span| is_outside(span, &(place..place))))
+    }
+}
+
+/// The changes between two texts, as small as can be.
+fn placed(old: &Text, new: &Text) -> Vec<Placed> {
+    let splices = refined(&diff(old, new), old);
+    let ends = iter::once(0).chain(splices.iter().map(|it| it.range.end));
+    let starts = splices
+        .iter()
+        .map(|it| it.range.start)
+        .skip(1)
+        .chain([old.len_bytes()]);
+    iter::zip(&splices, iter::zip(ends, starts))
+        .map(|(splice, (room_start, room_end))| {
+            let Range { start, end } = splice.range;
+            let moved = match (splice.range.is_empty(), splice.text.is_empty()) {
+                (true, _) => Cow::Borrowed(&*splice.text),
+                (false, true) => old.slice(start..end),
+                (false, false) => Cow::Borrowed(""),
+            };
+            // Each byte further turns what is inserted or deleted round by one.
+            let turn = moved.as_bytes();
+            let back = (1..=(start - room_start).min(MOST_MOVED))
+                .zip(turn.iter().rev().cycle())
+                .take_while(|&(n, byte)| old.byte(start - n) == Some(*byte));
+            let forth = (1..=(room_end - end).min(MOST_MOVED))
+                .zip(turn.iter().cycle())
+                .take_while(|&(n, byte)| old.byte(end + n - 1) == Some(*byte));
+            Placed {
+                range: start..end,
+                n_new: splice.text.len(),
+                reach: start - back.count()..end + forth.count(),
+            }
+        })
+        .collect()
+}
+
+/// Parts small replacements into what really differs, character by character.
+fn refined(splices: &Splices, base: &Text) -> Splices {
+    splices
+        .iter()
+        .flat_map(|it| refined_one(it, &base.slice(it.range.clone())))
+        .collect()
+}
+
+fn refined_one(splice: &Splice, old: &str) -> Vec<Splice> {
+    let edges = |text: &str| -> Vec<usize> {
+        text.char_indices()
+            .map(|(byte, _)| byte)
+            .chain([text.len()])
+            .collect()
+    };
+    let (old_edges, new_edges) = (edges(old), edges(&splice.text));
+    if old.is_empty() || splice.text.is_empty() || old_edges.len() + new_edges.len() > REFINED_CHARS
+    {
+        return vec![splice.clone()];
+    }
+    let chars = |text: &str| -> Vec<char> { text.chars().collect() };
+    let start = splice.range.start;
+    lines::changed_items(&chars(old), &chars(&splice.text))
+        .into_iter()
+        .map(|(old_chars, new_chars)| Splice {
+            range: start + old_edges[old_chars.start]..start + old_edges[old_chars.end],
+            text: splice.text[new_edges[new_chars.start]..new_edges[new_chars.end]].to_string(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

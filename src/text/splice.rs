@@ -285,4 +285,4 @@ impl<'a> IntoIterator for &'a Splices {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

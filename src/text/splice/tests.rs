@@ -6,11 +6,11 @@ use super::*;
 use crate::text::tests::{any_text, both, char_range, short};
 
 /// Changes of a text one after another, as two numbers for the range and a new text.
-fn changes() -> impl Strategy<Value = Vec<(usize, usize, String)>> {
+pub(crate) fn changes() -> impl Strategy<Value = Vec<(usize, usize, String)>> {
     vec((any::<usize>(), any::<usize>(), short(4)), 0..6)
 }
 
-fn composed(base: &str, changes: Vec<(usize, usize, String)>) -> (Splices, String) {
+pub(crate) fn composed(base: &str, changes: Vec<(usize, usize, String)>) -> (Splices, String) {
     let mut result = base.to_string();
     let mut splices = Splices::default();
     for (from, to, text) in changes {
