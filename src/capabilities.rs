@@ -40,14 +40,25 @@ impl Capabilities {
             .pointer("/general/positionEncodings")
             .and_then(Value::as_array)
             .is_some_and(|it| it.iter().any(|it| it == "utf-8"));
-        let failure_handling = capabilities.pointer("/workspace/workspaceEdit/failureHandling").and_then(Value::as_str);
-        let version = capabilities.pointer("/experimental/abreast/version").and_then(Value::as_u64);
+        let failure_handling = capabilities
+            .pointer("/workspace/workspaceEdit/failureHandling")
+            .and_then(Value::as_str);
+        let version = capabilities
+            .pointer("/experimental/abreast/version")
+            .and_then(Value::as_u64);
         // A plugin of another protocol version may mean something else by the same flags.
         let known = version == Some(u64::from(PROTOCOL_VERSION));
         Self {
-            encoding: if offers_utf8 { Encoding::Utf8 } else { Encoding::Utf16 },
+            encoding: if offers_utf8 {
+                Encoding::Utf8
+            } else {
+                Encoding::Utf16
+            },
             apply_edit: flag("/workspace/applyEdit"),
-            transactional: matches!(failure_handling, Some("transactional" | "textOnlyTransactional")),
+            transactional: matches!(
+                failure_handling,
+                Some("transactional" | "textOnlyTransactional")
+            ),
             strict: known && flag("/experimental/abreast/strictApplyEdit"),
             sync: known && flag("/experimental/abreast/sync"),
             lone_cr_is_text: known && flag("/experimental/abreast/loneCrIsText"),
@@ -65,19 +76,25 @@ mod tests {
     #[test]
     fn a_client_that_says_nothing_is_neither_strict_nor_utf8() {
         let client = Capabilities::of(&json!({}));
-        assert_eq!((client.encoding, client.strict, client.sync), (Encoding::Utf16, false, false));
+        assert_eq!(
+            (client.encoding, client.strict, client.sync),
+            (Encoding::Utf16, false, false)
+        );
     }
 
     #[test]
     fn utf8_is_taken_wherever_it_is_offered() {
-        let client = Capabilities::of(&json!({"general": {"positionEncodings": ["utf-16", "utf-8"]}}));
+        let client =
+            Capabilities::of(&json!({"general": {"positionEncodings": ["utf-16", "utf-8"]}}));
         assert_eq!(client.encoding, Encoding::Utf8);
     }
 
     #[test]
     fn flags_of_another_protocol_version_count_for_nothing() {
         let of = |version: u32| {
-            Capabilities::of(&json!({"experimental": {"abreast": {"version": version, "strictApplyEdit": true}}}))
+            Capabilities::of(
+                &json!({"experimental": {"abreast": {"version": version, "strictApplyEdit": true}}}),
+            )
         };
         assert!(of(1).strict);
         assert!(!of(2).strict);

@@ -16,7 +16,10 @@ use crate::{
     disk::{Disk, DiskError, DiskErrorKind, Look, Staged},
     path::{self, FileKey, Lookups},
     text::Text,
-    workspace::{CallId, ConnectionId, Effect, Event, JobId, Looked, Millis, Outcome, Request, Work, Workspace},
+    workspace::{
+        CallId, ConnectionId, Effect, Event, JobId, Looked, Millis, Outcome, Request, Work,
+        Workspace,
+    },
 };
 
 /// Work that was done elsewhere, on its way to the inbox.
@@ -66,7 +69,12 @@ impl Engine {
     pub fn call(&mut self, id: CallId, connection: ConnectionId, request: Request) -> Vec<Effect> {
         let paths = self.workspace.paths_of(&request);
         let lookups = Lookups::of(paths, |path| self.disk.resolve(path));
-        self.handle(Event::Call { id, connection, request, lookups })
+        self.handle(Event::Call {
+            id,
+            connection,
+            request,
+            lookups,
+        })
     }
 
     /// Takes what was done elsewhere.
@@ -74,7 +82,10 @@ impl Engine {
         if let Some(staged) = finished.staged {
             self.staged.insert(finished.job, staged);
         }
-        self.handle(Event::Done { job: finished.job, outcome: finished.outcome })
+        self.handle(Event::Done {
+            job: finished.job,
+            outcome: finished.outcome,
+        })
     }
 
     /// The identity of the file that a URI names.
@@ -87,7 +98,8 @@ impl Engine {
 
     /// How long to wait before the next [`Engine::tick`]; none: for ever.
     pub fn sleep(&self) -> Option<Duration> {
-        self.wake_at.map(|at| Duration::from_millis(at.saturating_sub(now())))
+        self.wake_at
+            .map(|at| Duration::from_millis(at.saturating_sub(now())))
     }
 
     /// Tells the workspace that its time has come.
@@ -102,17 +114,35 @@ impl Engine {
     fn start(&mut self, job: JobId, work: Work) {
         let disk = Arc::clone(&self.disk);
         let inbox = Arc::clone(&self.inbox);
-        let post = move |outcome, staged| inbox(Finished { job, outcome, staged });
+        let post = move |outcome, staged| {
+            inbox(Finished {
+                job,
+                outcome,
+                staged,
+            })
+        };
         match work {
             Work::Compute(compute) => {
                 spawn_blocking(move || post(compute.run(), None));
             }
-            Work::Look { key, limit_bytes, like } => {
-                spawn_blocking(move || post(Outcome::Looked(look(&*disk, &key, limit_bytes, like.as_ref())), None));
+            Work::Look {
+                key,
+                limit_bytes,
+                like,
+            } => {
+                spawn_blocking(move || {
+                    post(
+                        Outcome::Looked(look(&*disk, &key, limit_bytes, like.as_ref())),
+                        None,
+                    )
+                });
             }
             Work::Stage { changes } => {
                 spawn_blocking(move || match disk.stage(&changes) {
-                    Ok(staged) => post(Outcome::Staged(Ok(staged.in_place().to_vec())), Some(staged)),
+                    Ok(staged) => post(
+                        Outcome::Staged(Ok(staged.in_place().to_vec())),
+                        Some(staged),
+                    ),
                     Err(failure) => post(Outcome::Staged(Err(failure)), None),
                 });
             }
@@ -143,7 +173,10 @@ fn commit(disk: &dyn Disk, staged: Staged) -> Result<(), crate::disk::DiskFailur
 fn look(disk: &dyn Disk, key: &FileKey, limit_bytes: u64, like: Option<&Text>) -> Looked {
     let FileKey::Path(path) = key else {
         let detail = "only the editor has it".to_string();
-        return Looked::Refused(DiskError { kind: DiskErrorKind::NotFound, detail });
+        return Looked::Refused(DiskError {
+            kind: DiskErrorKind::NotFound,
+            detail,
+        });
     };
     match disk.look(&PathBuf::from(path), limit_bytes) {
         Ok(Look::Absent) => Looked::Absent,
@@ -154,6 +187,8 @@ fn look(disk: &dyn Disk, key: &FileKey, limit_bytes: u64, like: Option<&Text>) -
 
 /// Unix milliseconds.
 fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

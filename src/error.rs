@@ -210,7 +210,9 @@ impl Failure {
     /// A session that is not open here.
     pub fn unknown_session(session_id: &str) -> Self {
         Self::Params {
-            message: format!("no session {session_id:?} is open on this connection — open it with abreast/openSession"),
+            message: format!(
+                "no session {session_id:?} is open on this connection — open it with abreast/openSession"
+            ),
             code: Some("UNKNOWN_SESSION"),
         }
     }

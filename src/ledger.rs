@@ -4,7 +4,7 @@
 //! session's own successful change, writes an entry; a human change never does, so the recorded version simply stops
 //! matching. Pure: no clock, no disk, no await.
 
-use std::collections::{HashMap, hash_map};
+use std::collections::BTreeMap;
 
 use crate::{path::FileKey, protocol::Status, text::Text, version::Version};
 
@@ -85,14 +85,20 @@ impl Lines {
                     break;
                 }
                 if from < old_start {
-                    after.add(from.wrapping_add_signed(shift), old_start.wrapping_add_signed(shift));
+                    after.add(
+                        from.wrapping_add_signed(shift),
+                        old_start.wrapping_add_signed(shift),
+                    );
                 }
                 from = from.max(old_end);
                 shift += n_new.cast_signed() - n_old.cast_signed();
             }
             // Changes before `from` that the loop did not reach shift nothing more: it ran over all that start before `to`.
             if from < to {
-                after.add(from.wrapping_add_signed(shift), to.wrapping_add_signed(shift));
+                after.add(
+                    from.wrapping_add_signed(shift),
+                    to.wrapping_add_signed(shift),
+                );
             }
         }
         let mut shift = 0_isize;
@@ -125,7 +131,7 @@ pub struct Entry {
 /// Observations of one agent session, by file.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    entries: HashMap<FileKey, Entry>,
+    entries: BTreeMap<FileKey, Entry>,
 }
 
 impl Ledger {
@@ -139,9 +145,9 @@ impl Ledger {
         self.entries.get_mut(key)
     }
 
-    /// All entries, in no order.
-    pub fn iter(&self) -> hash_map::Iter<'_, FileKey, Entry> {
-        self.entries.iter()
+    /// All entries, by file.
+    pub fn entries(&self) -> &BTreeMap<FileKey, Entry> {
+        &self.entries
     }
 
     /// The number of entries.
@@ -179,7 +185,9 @@ impl Ledger {
         let mut total: usize = self.entries.values().map(len).sum();
         while total > SNAPSHOT_BYTES {
             let held = self.entries.values_mut().filter(|it| it.snapshot.is_some());
-            let Some(oldest) = held.min_by_key(|it| it.seq) else { break };
+            let Some(oldest) = held.min_by_key(|it| it.seq) else {
+                break;
+            };
             total -= oldest.snapshot.take().map_or(0, |it| it.len_bytes());
         }
     }
@@ -204,7 +212,10 @@ mod tests {
 
     #[test]
     fn missing_lines_are_those_never_shown() {
-        assert_eq!(lines(&[(2, 4), (6, 7)]).missing(9), [(0, 2), (4, 6), (7, 9)]);
+        assert_eq!(
+            lines(&[(2, 4), (6, 7)]).missing(9),
+            [(0, 2), (4, 6), (7, 9)]
+        );
         assert_eq!(lines(&[(0, 9)]).missing(9), []);
         assert_eq!(lines(&[]).missing(0), []);
     }
@@ -212,33 +223,58 @@ mod tests {
     #[test]
     fn shown_lines_move_with_an_edit_and_new_lines_are_shown() {
         // Lines 1 and 2 of 0..10 become five lines.
-        assert_eq!(lines(&[(0, 4), (8, 10)]).after(&[(1, 2, 5)]), lines(&[(0, 7), (11, 13)]));
-        assert_eq!(lines(&[(5, 6)]).after(&[(1, 0, 2), (7, 1, 0)]), lines(&[(1, 3), (7, 8)]));
+        assert_eq!(
+            lines(&[(0, 4), (8, 10)]).after(&[(1, 2, 5)]),
+            lines(&[(0, 7), (11, 13)])
+        );
+        assert_eq!(
+            lines(&[(5, 6)]).after(&[(1, 0, 2), (7, 1, 0)]),
+            lines(&[(1, 3), (7, 8)])
+        );
     }
 
     fn entry(seq: u64, observation: Observation, shown: Lines) -> Entry {
-        Entry { observation, path: "a".into(), seq, snapshot: None, shown, told: Status::Fresh }
+        Entry {
+            observation,
+            path: "a".into(),
+            seq,
+            snapshot: None,
+            shown,
+            told: Status::Fresh,
+        }
     }
 
     #[test]
     fn an_older_observation_that_arrives_late_changes_nothing() {
         let key = FileKey::Uri("a:1".into());
         let mut ledger = Ledger::default();
-        let version = Version::of(&Text::flat("new".into()));
-        ledger.observe(key.clone(), entry(2, Observation::Present(version), Lines::default()));
+        let version = Version::of(&Text::flat("new"));
+        ledger.observe(
+            key.clone(),
+            entry(2, Observation::Present(version), Lines::default()),
+        );
         ledger.observe(key.clone(), entry(1, Observation::Absent, Lines::default()));
-        assert_eq!(ledger.get(&key).map(|it| it.observation), Some(Observation::Present(version)));
+        assert_eq!(
+            ledger.get(&key).map(|it| it.observation),
+            Some(Observation::Present(version))
+        );
     }
 
     #[test]
     fn windows_of_one_content_add_up_and_another_content_starts_anew() {
         let key = FileKey::Uri("a:1".into());
         let mut ledger = Ledger::default();
-        let seen = Observation::Present(Version::of(&Text::flat("x".into())));
+        let seen = Observation::Present(Version::of(&Text::flat("x")));
         ledger.observe(key.clone(), entry(1, seen, lines(&[(0, 2)])));
         ledger.observe(key.clone(), entry(1, seen, lines(&[(4, 6)])));
-        assert_eq!(ledger.get(&key).map(|it| it.shown.clone()), Some(lines(&[(0, 2), (4, 6)])));
+        assert_eq!(
+            ledger.get(&key).map(|it| it.shown.clone()),
+            Some(lines(&[(0, 2), (4, 6)]))
+        );
         ledger.observe(key.clone(), entry(2, Observation::Absent, Lines::default()));
-        assert_eq!(ledger.get(&key).map(|it| it.shown.clone()), Some(Lines::default()));
+        assert_eq!(
+            ledger.get(&key).map(|it| it.shown.clone()),
+            Some(Lines::default())
+        );
     }
 }

@@ -32,9 +32,8 @@ impl FileKey {
     /// The URI of the file where no open document says otherwise.
     pub fn uri(&self) -> String {
         match self {
-            Self::Path(path) => {
-                Url::from_file_path(path).map_or_else(|()| path.to_string_lossy().into_owned(), String::from)
-            }
+            Self::Path(path) => Url::from_file_path(path)
+                .map_or_else(|()| path.to_string_lossy().into_owned(), String::from),
             Self::Uri(uri) => uri.clone(),
         }
     }
@@ -63,7 +62,10 @@ pub struct Lookups(HashMap<PathBuf, Result<Resolved, DiskError>>);
 
 impl Lookups {
     /// Looks up each path with `resolve`.
-    pub fn of(paths: Vec<PathBuf>, mut resolve: impl FnMut(&Path) -> Result<Resolved, DiskError>) -> Self {
+    pub fn of(
+        paths: Vec<PathBuf>,
+        mut resolve: impl FnMut(&Path) -> Result<Resolved, DiskError>,
+    ) -> Self {
         let mut lookups = HashMap::with_capacity(paths.len());
         for path in paths {
             lookups.entry(path).or_insert_with_key(|path| resolve(path));
@@ -86,7 +88,9 @@ fn scheme(name: &str) -> Option<&str> {
     let (scheme, _) = name.split_once(':')?;
     let is_scheme = scheme.len() >= 2
         && scheme.starts_with(|it: char| it.is_ascii_alphabetic())
-        && scheme.chars().all(|it| it.is_ascii_alphanumeric() || "+-.".contains(it));
+        && scheme
+            .chars()
+            .all(|it| it.is_ascii_alphanumeric() || "+-.".contains(it));
     is_scheme.then_some(scheme)
 }
 
@@ -116,7 +120,9 @@ pub fn candidates(
         if scheme.eq_ignore_ascii_case("file") {
             return match file_uri_to_path(name) {
                 Some(path) => Ok(Candidates::Paths(vec![path])),
-                None => Err(Failure::params(format!("path: {name:?} names no file of this machine"))),
+                None => Err(Failure::params(format!(
+                    "path: {name:?} names no file of this machine"
+                ))),
             };
         }
         if is_open(name) {
@@ -137,8 +143,15 @@ pub fn candidates(
     let mut parts = path.components();
     if let Some(first) = parts.next() {
         let rest = parts.as_path();
-        let named = |folder: &&Folder| first.as_os_str() == folder.name.as_str() && !rest.as_os_str().is_empty();
-        paths.extend(folders.iter().filter(named).map(|folder| folder.path.join(rest)));
+        let named = |folder: &&Folder| {
+            first.as_os_str() == folder.name.as_str() && !rest.as_os_str().is_empty()
+        };
+        paths.extend(
+            folders
+                .iter()
+                .filter(named)
+                .map(|folder| folder.path.join(rest)),
+        );
     }
     if paths.is_empty() {
         return Err(Failure::params(format!(
@@ -151,7 +164,10 @@ pub fn candidates(
 /// `C:\x`, `\\server\share`: paths that only another kind of machine has.
 fn is_foreign(name: &str) -> bool {
     let bytes = name.as_bytes();
-    let drive = bytes.len() > 2 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':' && matches!(bytes[2], b'\\' | b'/');
+    let drive = bytes.len() > 2
+        && bytes[0].is_ascii_alphabetic()
+        && bytes[1] == b':'
+        && matches!(bytes[2], b'\\' | b'/');
     !cfg!(windows) && (drive || name.starts_with("\\\\"))
 }
 
@@ -167,7 +183,8 @@ fn foreign(name: &str) -> FsError {
 fn drive_mount(path: &Path) -> Option<PathBuf> {
     let rest = path.strip_prefix("/mnt").ok()?;
     let drive = rest.components().next()?.as_os_str().to_str()?;
-    (drive.len() == 1 && drive.chars().all(|it| it.is_ascii_alphabetic())).then(|| Path::new("/mnt").join(drive))
+    (drive.len() == 1 && drive.chars().all(|it| it.is_ascii_alphabetic()))
+        .then(|| Path::new("/mnt").join(drive))
 }
 
 impl Candidates {
@@ -175,7 +192,11 @@ impl Candidates {
     pub fn paths(&self) -> Vec<PathBuf> {
         match self {
             Self::Document(_) => Vec::new(),
-            Self::Paths(paths) => paths.iter().flat_map(|it| [Some(it.clone()), drive_mount(it)]).flatten().collect(),
+            Self::Paths(paths) => paths
+                .iter()
+                .flat_map(|it| [Some(it.clone()), drive_mount(it)])
+                .flatten()
+                .collect(),
         }
     }
 
@@ -185,20 +206,33 @@ impl Candidates {
             Self::Document(uri) => return Ok((FileKey::Uri(uri), false)),
             Self::Paths(paths) => paths,
         };
-        let found: Vec<_> = paths.iter().filter_map(|path| Some((path, lookups.0.get(path)?))).collect();
-        let exists = |it: &&(&PathBuf, &Result<Resolved, DiskError>)| matches!(it.1, Ok(Resolved { exists: true, .. }));
+        let found: Vec<_> = paths
+            .iter()
+            .filter_map(|path| Some((path, lookups.0.get(path)?)))
+            .collect();
+        let exists = |it: &&(&PathBuf, &Result<Resolved, DiskError>)| {
+            matches!(it.1, Ok(Resolved { exists: true, .. }))
+        };
         let Some((path, resolved)) = found.iter().find(exists).or_else(|| found.first()) else {
             return Err(Failure::params(format!("path: {name:?} was not looked up")));
         };
-        let missing_mount = drive_mount(path)
-            .is_some_and(|mount| matches!(lookups.0.get(&mount), Some(Ok(Resolved { exists: false, .. }))));
+        let missing_mount = drive_mount(path).is_some_and(|mount| {
+            matches!(
+                lookups.0.get(&mount),
+                Some(Ok(Resolved { exists: false, .. }))
+            )
+        });
         if missing_mount {
             return Err(foreign(name).into());
         }
         match resolved {
             Ok(resolved) => Ok((FileKey::Path(resolved.path.clone()), resolved.exists)),
-            Err(err) if err.kind == DiskErrorKind::InvalidPath => Err(Failure::params(format!("path: {}", err.detail))),
-            Err(err) => Err(FsError::from_disk(err, name).at(name, &FileKey::Path((*path).clone()).uri()).into()),
+            Err(err) if err.kind == DiskErrorKind::InvalidPath => {
+                Err(Failure::params(format!("path: {}", err.detail)))
+            }
+            Err(err) => Err(FsError::from_disk(err, name)
+                .at(name, &FileKey::Path((*path).clone()).uri())
+                .into()),
         }
     }
 }
@@ -212,13 +246,22 @@ impl FsError {
                 Code::FsNotText,
                 "open it in the editor with the right encoding: an open document can be read and edited",
             ),
-            DiskErrorKind::TooLarge => (Code::FsTooLarge, "use another tool for this file, or raise limits.fileBytes"),
-            DiskErrorKind::PermissionDenied => {
-                (Code::FsPermissionDenied, "ask the user to change the permissions of the file or its directory")
-            }
+            DiskErrorKind::TooLarge => (
+                Code::FsTooLarge,
+                "use another tool for this file, or raise limits.fileBytes",
+            ),
+            DiskErrorKind::PermissionDenied => (
+                Code::FsPermissionDenied,
+                "ask the user to change the permissions of the file or its directory",
+            ),
             DiskErrorKind::Stale => (Code::FsStaleVersion, "re-read the file, then retry"),
-            DiskErrorKind::Exists => (Code::FsAlreadyExists, "choose another name, or read and write it"),
-            DiskErrorKind::InvalidPath | DiskErrorKind::NotFound => (Code::FsNotFound, "check the path"),
+            DiskErrorKind::Exists => (
+                Code::FsAlreadyExists,
+                "choose another name, or read and write it",
+            ),
+            DiskErrorKind::InvalidPath | DiskErrorKind::NotFound => {
+                (Code::FsNotFound, "check the path")
+            }
             DiskErrorKind::Io => (Code::FsIoError, "tell the user what the system says"),
         };
         Self::new(code, format!("\"{path}\": {}", err.detail), remedy)

@@ -71,7 +71,15 @@ impl Pending {
     /// An edit of `base` by `splices` (minimal) has been sent.
     pub fn new(base: Text, planned: Text, splices: Splices) -> Self {
         let spans = splices.new_ranges();
-        Self { base, planned, splices, spans, reported: Some(Splices::default()), landed: false, moved: false }
+        Self {
+            base,
+            planned,
+            splices,
+            spans,
+            reported: Some(Splices::default()),
+            landed: false,
+            moved: false,
+        }
     }
 
     /// The text that the document has to become.
@@ -109,7 +117,11 @@ impl Pending {
         if self.planned.len_bytes() != actual.len_bytes() {
             return false;
         }
-        if self.reported.as_ref().is_some_and(|it| it.minimise(&self.base) == self.splices) {
+        if self
+            .reported
+            .as_ref()
+            .is_some_and(|it| it.minimise(&self.base) == self.splices)
+        {
             return true;
         }
         actual.len_bytes() <= COMPARE_BYTES && self.planned.same(actual)
@@ -117,7 +129,11 @@ impl Pending {
 
     /// The comparison that decides, now that nothing more will come.
     pub fn judgement(&self, actual: Text) -> Judgement {
-        Judgement { planned: self.planned.clone(), actual, spans: self.spans.clone() }
+        Judgement {
+            planned: self.planned.clone(),
+            actual,
+            spans: self.spans.clone(),
+        }
     }
 }
 
@@ -128,16 +144,31 @@ mod tests {
 
     /// Plays reported changes over `base` and returns after which the edit had landed, and the last verdict.
     #[track_caller]
-    fn check(base: &str, edit: (Range<usize>, &str), reported: &[(Range<usize>, &str)], landed_after: Option<usize>, verdict: Verdict) {
+    fn check(
+        base: &str,
+        edit: (Range<usize>, &str),
+        reported: &[(Range<usize>, &str)],
+        landed_after: Option<usize>,
+        verdict: Verdict,
+    ) {
         let mut buffer = Buffer::new(base, false);
         let mut splices = Splices::default();
-        splices.then(Splice { range: edit.0, text: edit.1.to_string() });
+        splices.then(Splice {
+            range: edit.0,
+            text: edit.1.to_string(),
+        });
         let planned = buffer.text().apply(&splices);
         let mut pending = Pending::new(buffer.text(), planned, splices.minimise(&buffer.text()));
         let mut landed = None;
         for (n, (range, text)) in reported.iter().enumerate() {
             buffer.replace(range.clone(), text);
-            if pending.report(Some(Splice { range: range.clone(), text: (*text).to_string() }), &buffer.text()) {
+            if pending.report(
+                Some(Splice {
+                    range: range.clone(),
+                    text: (*text).to_string(),
+                }),
+                &buffer.text(),
+            ) {
                 landed = Some(n);
             }
         }
@@ -147,36 +178,78 @@ mod tests {
 
     #[test]
     fn the_edit_as_sent_lands() {
-        check("one two", (4..7, "2"), &[(4..7, "2")], Some(0), Verdict::Landed);
+        check(
+            "one two",
+            (4..7, "2"),
+            &[(4..7, "2")],
+            Some(0),
+            Verdict::Landed,
+        );
     }
 
     #[test]
     fn an_edit_split_over_two_changes_lands_with_the_second() {
-        check("one two", (4..7, "xyz"), &[(4..7, ""), (4..4, "xyz")], Some(1), Verdict::Landed);
+        check(
+            "one two",
+            (4..7, "xyz"),
+            &[(4..7, ""), (4..4, "xyz")],
+            Some(1),
+            Verdict::Landed,
+        );
     }
 
     #[test]
     fn an_edit_reported_as_a_larger_replacement_lands() {
-        check("one two", (4..7, "2"), &[(0..7, "one 2")], Some(0), Verdict::Landed);
+        check(
+            "one two",
+            (4..7, "2"),
+            &[(0..7, "one 2")],
+            Some(0),
+            Verdict::Landed,
+        );
     }
 
     #[test]
     fn typing_elsewhere_before_the_echo_is_merged() {
-        check("one two", (4..7, "2"), &[(0..0, "zero "), (9..12, "2")], None, Verdict::Merged);
+        check(
+            "one two",
+            (4..7, "2"),
+            &[(0..0, "zero "), (9..12, "2")],
+            None,
+            Verdict::Merged,
+        );
     }
 
     #[test]
     fn typing_elsewhere_alone_is_not_the_edit() {
-        check("one two", (4..7, "2"), &[(0..0, "zero ")], None, Verdict::Missing);
+        check(
+            "one two",
+            (4..7, "2"),
+            &[(0..0, "zero ")],
+            None,
+            Verdict::Missing,
+        );
     }
 
     #[test]
     fn typing_inside_the_planned_span_is_not_the_edit() {
-        check("one two", (4..7, "three"), &[(4..7, "thXree")], None, Verdict::Missing);
+        check(
+            "one two",
+            (4..7, "three"),
+            &[(4..7, "thXree")],
+            None,
+            Verdict::Missing,
+        );
     }
 
     #[test]
     fn a_deletion_that_did_not_happen_is_missing() {
-        check("one two three", (4..8, ""), &[(0..0, "zero ")], None, Verdict::Missing);
+        check(
+            "one two three",
+            (4..8, ""),
+            &[(0..0, "zero ")],
+            None,
+            Verdict::Missing,
+        );
     }
 }

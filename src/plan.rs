@@ -187,7 +187,9 @@ impl PlanJob {
             err.change = self.is_apply.then_some(change);
             err
         });
-        let Some(first) = errors.next() else { return Ok(()) };
+        let Some(first) = errors.next() else {
+            return Ok(());
+        };
         let mut err = first.clone();
         if self.is_apply {
             err.failures = std::iter::once(first).chain(errors).collect();

@@ -69,7 +69,11 @@ mod tests {
 
     #[test]
     fn absent_file_can_only_be_created() {
-        check(Some(Observation::Absent), Guard::CreateIfAbsent, Err(Code::FsNotFound));
+        check(
+            Some(Observation::Absent),
+            Guard::CreateIfAbsent,
+            Err(Code::FsNotFound),
+        );
     }
 
     #[test]

@@ -14,11 +14,15 @@ use crate::version::Version;
 pub const PROTOCOL_VERSION: u32 = 1;
 
 /// Reads an object; Lua sends an empty one as `[]`, and `null` stands for an empty one too.
-pub fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
+pub fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     let value = match Value::deserialize(deserializer)? {
         Value::Array(items) if items.is_empty() => Value::Object(serde_json::Map::new()),
         Value::Null => Value::Object(serde_json::Map::new()),
-        Value::Array(_) => return Err(serde::de::Error::custom("expected an object, not an array")),
+        Value::Array(_) => {
+            return Err(serde::de::Error::custom("expected an object, not an array"));
+        }
         value => value,
     };
     serde_json::from_value(value).map_err(serde::de::Error::custom)
@@ -33,8 +37,11 @@ impl Serialize for Version {
 impl<'de> Deserialize<'de> for Version {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let token = String::deserialize(deserializer)?;
-        Self::parse(&token)
-            .ok_or_else(|| serde::de::Error::custom(format!("{token:?} is not a version (b3: and 32 hex digits)")))
+        Self::parse(&token).ok_or_else(|| {
+            serde::de::Error::custom(format!(
+                "{token:?} is not a version (b3: and 32 hex digits)"
+            ))
+        })
     }
 }
 
@@ -61,10 +68,15 @@ macro_rules! options {
     };
 }
 
-fn take_member<T: DeserializeOwned>(map: &mut serde_json::Map<String, Value>, key: &str) -> Result<Option<T>, String> {
+fn take_member<T: DeserializeOwned>(
+    map: &mut serde_json::Map<String, Value>,
+    key: &str,
+) -> Result<Option<T>, String> {
     match map.remove(key) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => serde_json::from_value(value).map(Some).map_err(|err| format!("{key}: {err}")),
+        Some(value) => serde_json::from_value(value)
+            .map(Some)
+            .map_err(|err| format!("{key}: {err}")),
     }
 }
 
@@ -421,7 +433,11 @@ pub struct ExportedEntry {
 
 /// Who changed a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "kind",
+    rename_all = "lowercase",
+    rename_all_fields = "camelCase"
+)]
 #[allow(missing_docs)]
 pub enum Author {
     Human,
@@ -509,7 +525,11 @@ pub enum WriteEol {
 
 /// One change of `abreast/apply`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 #[allow(missing_docs)]
 pub enum Change {
     Edit {

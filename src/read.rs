@@ -47,8 +47,17 @@ pub fn window(text: &Text, wanted: Wanted, limits: &Limits) -> Result<Window, Bo
         let remedy = format!("use an offset from 1 to {}", total_lines.max(1));
         return Err(Box::new(FsError::new(Code::FsOutOfRange, what, remedy)));
     }
-    let wanted_lines = wanted.limit.unwrap_or(limits.read_lines).min(limits.read_lines);
-    let mut rows = Rows { limits, n_bytes: 0, text: String::new(), numbered: wanted.format == Format::Numbered, cut: Vec::new() };
+    let wanted_lines = wanted
+        .limit
+        .unwrap_or(limits.read_lines)
+        .min(limits.read_lines);
+    let mut rows = Rows {
+        limits,
+        n_bytes: 0,
+        text: String::new(),
+        numbered: wanted.format == Format::Numbered,
+        cut: Vec::new(),
+    };
     let mut line = start_line;
     while line <= total_lines && line < start_line.saturating_add(wanted_lines) {
         if !rows.push(text, line) {
@@ -67,7 +76,13 @@ pub fn window(text: &Text, wanted: Wanted, limits: &Limits) -> Result<Window, Bo
     shown.add(from, end_line);
     if rows.numbered {
         let capped = next_offset.is_some() && line < start_line.saturating_add(wanted_lines);
-        rows.text.push_str(&footer(start_line, end_line, total_lines, next_offset, capped));
+        rows.text.push_str(&footer(
+            start_line,
+            end_line,
+            total_lines,
+            next_offset,
+            capped,
+        ));
     }
     Ok(Window {
         truncated: next_offset.is_some() || !rows.cut.is_empty(),
@@ -86,7 +101,9 @@ fn footer(start: usize, end: usize, total: usize, next: Option<usize>, capped: b
         None => format!("\n(End of file - total {total} lines)"),
         Some(next) => {
             let capped = if capped { "Output capped. " } else { "" };
-            format!("\n({capped}Showing lines {start}-{end} of {total}. Use offset={next} to continue.)")
+            format!(
+                "\n({capped}Showing lines {start}-{end} of {total}. Use offset={next} to continue.)"
+            )
         }
     }
 }
@@ -102,7 +119,9 @@ struct Rows<'a> {
 impl Rows<'_> {
     /// Adds a line; false if it does not fit any more. The first line always fits, cut if need be.
     fn push(&mut self, text: &Text, line: usize) -> bool {
-        let start = text.line_start(line - 1).unwrap_or_else(|| text.len_bytes());
+        let start = text
+            .line_start(line - 1)
+            .unwrap_or_else(|| text.len_bytes());
         let end = text.line_start(line).unwrap_or_else(|| text.len_bytes());
         let room = self.limits.read_bytes.saturating_sub(self.n_bytes);
         let is_first = self.n_bytes == 0;
@@ -133,7 +152,10 @@ impl Rows<'_> {
             self.cut.push(line);
         }
         if self.numbered {
-            self.text.push_str(&format!("{line}: {row}{}\n", if is_cut { "… (line cut)" } else { "" }));
+            self.text.push_str(&format!(
+                "{line}: {row}{}\n",
+                if is_cut { "… (line cut)" } else { "" }
+            ));
         } else {
             self.text.push_str(&row);
             if broken || is_cut && text.line_start(line).is_some() {
@@ -163,14 +185,26 @@ mod tests {
     use super::*;
 
     fn limits() -> Limits {
-        Limits { read_lines: 3, read_bytes: 24, line_chars: 8, ..Limits::default() }
+        Limits {
+            read_lines: 3,
+            read_bytes: 24,
+            line_chars: 8,
+            ..Limits::default()
+        }
     }
 
     #[track_caller]
     fn check(text: &str, offset: usize, limit: usize, format: Format, expected: Expect) {
-        let wanted = Wanted { offset: Some(offset), limit: Some(limit), format };
+        let wanted = Wanted {
+            offset: Some(offset),
+            limit: Some(limit),
+            format,
+        };
         let actual = match window(&Text::flat(text.to_string()), wanted, &limits()) {
-            Ok(it) => format!("{}|{}-{}/{} next {:?} cut {:?}", it.text, it.start_line, it.end_line, it.total_lines, it.next_offset, it.cut_lines),
+            Ok(it) => format!(
+                "{}|{}-{}/{} next {:?} cut {:?}",
+                it.text, it.start_line, it.end_line, it.total_lines, it.next_offset, it.cut_lines
+            ),
             Err(err) => err.message(),
         };
         expected.assert_eq(&actual);
@@ -178,52 +212,105 @@ mod tests {
 
     #[test]
     fn a_window_keeps_the_line_break_of_its_last_line() {
-        check("a\nb\nc\nd", 2, 2, Format::Text, expect![[r#"
+        check(
+            "a\nb\nc\nd",
+            2,
+            2,
+            Format::Text,
+            expect![[r#"
             b
             c
-            |2-3/4 next Some(4) cut []"#]]);
-        check("a\nb\nc\nd", 4, 9, Format::Text, expect!["d|4-4/4 next None cut []"]);
+            |2-3/4 next Some(4) cut []"#]],
+        );
+        check(
+            "a\nb\nc\nd",
+            4,
+            9,
+            Format::Text,
+            expect!["d|4-4/4 next None cut []"],
+        );
     }
 
     #[test]
     fn an_empty_text_has_an_empty_window_at_line_1_only() {
         check("", 1, 9, Format::Text, expect!["|1-0/0 next None cut []"]);
-        check("", 2, 9, Format::Text, expect!["offset 2 is out of range: the file has 0 lines — use an offset from 1 to 1"]);
+        check(
+            "",
+            2,
+            9,
+            Format::Text,
+            expect!["offset 2 is out of range: the file has 0 lines — use an offset from 1 to 1"],
+        );
     }
 
     #[test]
     fn a_long_line_is_cut_between_characters_and_listed() {
-        check("ääääääääää\nb\n", 1, 9, Format::Text, expect![[r#"
+        check(
+            "ääääääääää\nb\n",
+            1,
+            9,
+            Format::Text,
+            expect![[r#"
             ääääääää
             b
-            |1-2/2 next None cut [1]"#]]);
+            |1-2/2 next None cut [1]"#]],
+        );
     }
 
     #[test]
     fn a_window_ends_where_the_bytes_do_and_says_where_to_go_on() {
-        check("1234567\n1234567\n12345678\n", 1, 9, Format::Numbered, expect![[r#"
+        check(
+            "1234567\n1234567\n12345678\n",
+            1,
+            9,
+            Format::Numbered,
+            expect![[r#"
             1: 1234567
             2: 1234567
 
-            (Output capped. Showing lines 1-2 of 3. Use offset=3 to continue.)|1-2/3 next Some(3) cut []"#]]);
+            (Output capped. Showing lines 1-2 of 3. Use offset=3 to continue.)|1-2/3 next Some(3) cut []"#]],
+        );
     }
 
     #[test]
     fn numbered_rows_end_with_a_footer() {
-        check("a\r\nb\r\n", 1, 1, Format::Numbered, expect![[r#"
+        check(
+            "a\r\nb\r\n",
+            1,
+            1,
+            Format::Numbered,
+            expect![[r#"
             1: a
 
-            (Showing lines 1-1 of 2. Use offset=2 to continue.)|1-1/2 next Some(2) cut []"#]]);
-        check("a\r\nb\r\n", 2, 1, Format::Numbered, expect![[r#"
+            (Showing lines 1-1 of 2. Use offset=2 to continue.)|1-1/2 next Some(2) cut []"#]],
+        );
+        check(
+            "a\r\nb\r\n",
+            2,
+            1,
+            Format::Numbered,
+            expect![[r#"
             2: b
 
-            (End of file - total 2 lines)|2-2/2 next None cut []"#]]);
+            (End of file - total 2 lines)|2-2/2 next None cut []"#]],
+        );
     }
 
     #[test]
     fn a_first_line_longer_than_the_byte_limit_is_cut_so_that_reading_on_makes_progress() {
-        let limits = Limits { read_bytes: 5, ..Limits::default() };
-        let it = window(&Text::flat("äääää\nb\n".to_string()), Wanted::default(), &limits).expect("in range");
-        assert_eq!((it.text.as_str(), it.next_offset, it.cut_lines), ("ää\n", Some(2), vec![1]));
+        let limits = Limits {
+            read_bytes: 5,
+            ..Limits::default()
+        };
+        let it = window(
+            &Text::flat("äääää\nb\n".to_string()),
+            Wanted::default(),
+            &limits,
+        )
+        .expect("in range");
+        assert_eq!(
+            (it.text.as_str(), it.next_offset, it.cut_lines),
+            ("ää\n", Some(2), vec![1])
+        );
     }
 }

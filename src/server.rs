@@ -46,7 +46,9 @@ enum Input {
 ///
 /// If the runtime cannot be started.
 pub fn serve() -> io::Result<u8> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let status = runtime.block_on(run());
     runtime.shutdown_timeout(SETTLE);
     Ok(status)

@@ -33,8 +33,9 @@ use crate::{
     pending::{Judgement, Verdict},
     plan::{Plan, PlanJob},
     protocol::{
-        ApplyParams, ApplyResult, Author, CloseSessionParams, ContentChange, DocumentState, LedgerParams, LedgerResult,
-        OpenSessionParams, OpenSessionResult, ReadParams, ReadResult, ServerOptions, SessionsResult,
+        ApplyParams, ApplyResult, Author, CloseSessionParams, ContentChange, DocumentState,
+        LedgerParams, LedgerResult, OpenSessionParams, OpenSessionResult, ReadParams, ReadResult,
+        ServerOptions, SessionsResult,
     },
     text::{
         Text,
@@ -78,13 +79,26 @@ impl ConnectionId {
 #[allow(missing_docs)]
 pub enum Event {
     /// The editor's `initialize`, decoded.
-    Started { client: Capabilities, options: ServerOptions, folders: Vec<Folder> },
+    Started {
+        client: Capabilities,
+        options: ServerOptions,
+        folders: Vec<Folder>,
+    },
     /// `workspace/didChangeWorkspaceFolders`: what the folders are now.
     Folders(Vec<Folder>),
     /// `textDocument/didOpen`.
-    Opened { uri: String, key: FileKey, lsp_version: i32, text: String },
+    Opened {
+        uri: String,
+        key: FileKey,
+        lsp_version: i32,
+        text: String,
+    },
     /// `textDocument/didChange`; no changes: it could not be decoded.
-    Changed { uri: String, lsp_version: i32, changes: Option<Vec<ContentChange>> },
+    Changed {
+        uri: String,
+        lsp_version: i32,
+        changes: Option<Vec<ContentChange>>,
+    },
     /// A `textDocument/didChange` that does not even say of which document.
     ChangedUnknown,
     /// `textDocument/didSave`.
@@ -92,15 +106,26 @@ pub enum Event {
     /// `textDocument/didClose`.
     Closed { uri: String },
     /// `abreast/documentState`; the key of the file, where it is one.
-    State { state: DocumentState, key: Option<FileKey> },
+    State {
+        state: DocumentState,
+        key: Option<FileKey>,
+    },
     /// `workspace/didChangeWatchedFiles`.
     FilesChanged(Vec<FileKey>),
     /// A request.
-    Call { id: CallId, connection: ConnectionId, request: Request, lookups: Lookups },
+    Call {
+        id: CallId,
+        connection: ConnectionId,
+        request: Request,
+        lookups: Lookups,
+    },
     /// `$/cancelRequest`.
     Cancel(CallId),
     /// The editor's answer to a request of ours.
-    Answered { ask: AskId, answer: Result<Value, String> },
+    Answered {
+        ask: AskId,
+        answer: Result<Value, String>,
+    },
     /// Work given away is done.
     Done { job: JobId, outcome: Outcome },
     /// Time went by.
@@ -119,7 +144,10 @@ pub enum Request {
     Ledger(LedgerParams),
     Read(ReadParams),
     /// `abreast/edit`, `abreast/write`, and (`is_apply`) `abreast/apply`.
-    Change { params: ApplyParams, is_apply: bool },
+    Change {
+        params: ApplyParams,
+        is_apply: bool,
+    },
 }
 
 /// What a request is answered with.
@@ -140,17 +168,27 @@ pub enum Answer {
 #[allow(missing_docs)]
 pub enum Effect {
     /// Answer a request; every request is answered once.
-    Reply { id: CallId, result: Result<Answer, Failure> },
+    Reply {
+        id: CallId,
+        result: Result<Answer, Failure>,
+    },
     /// Tell the editor's connection.
     Notify { method: &'static str, params: Value },
     /// Ask the editor.
-    Ask { ask: AskId, method: &'static str, params: Value },
+    Ask {
+        ask: AskId,
+        method: &'static str,
+        params: Value,
+    },
     /// Do work elsewhere and report its outcome.
     Start { job: JobId, work: Work },
     /// Send [`Event::Tick`] at this time.
     Wake(Millis),
     /// Say something in the log.
-    Log { level: tracing::Level, message: String },
+    Log {
+        level: tracing::Level,
+        message: String,
+    },
 }
 
 /// Work to do elsewhere.
@@ -158,7 +196,11 @@ pub enum Effect {
 #[allow(missing_docs)]
 pub enum Work {
     /// Read a closed file; `like`: is it this text but for the final line break?
-    Look { key: FileKey, limit_bytes: u64, like: Option<Text> },
+    Look {
+        key: FileKey,
+        limit_bytes: u64,
+        like: Option<Text>,
+    },
     /// Prepare changes of closed files. The transaction is the job's id.
     Stage { changes: Vec<DiskChange> },
     /// Make the changes that the named job staged.
@@ -194,7 +236,9 @@ impl Compute {
         match self {
             Self::Read(job) => Outcome::Read(job.run()),
             Self::Plan(job) => Outcome::Plan(job.run()),
-            Self::Judge(judgements) => Outcome::Judged(judgements.iter().map(Judgement::run).collect()),
+            Self::Judge(judgements) => {
+                Outcome::Judged(judgements.iter().map(Judgement::run).collect())
+            }
             Self::Status(job) => Outcome::Status(job.run()),
         }
     }
@@ -220,7 +264,11 @@ pub enum Outcome {
 pub enum Looked {
     Absent,
     /// A text; `alike`: it is [`Work::Look::like`] but for the final line break.
-    Text { text: Text, version: Version, alike: bool },
+    Text {
+        text: Text,
+        version: Version,
+        alike: bool,
+    },
     Refused(DiskError),
 }
 
@@ -231,7 +279,11 @@ impl Looked {
         let alike = like.is_some_and(|it| {
             Version::of(&without_final_break(it)) == Version::of(&without_final_break(&text))
         });
-        Self::Text { text, version, alike }
+        Self::Text {
+            text,
+            version,
+            alike,
+        }
     }
 }
 
@@ -244,7 +296,10 @@ fn without_final_break(text: &Text) -> Text {
         _ => 0,
     };
     let mut splices = Splices::default();
-    splices.then(Splice { range: end - n_break..end, text: String::new() });
+    splices.then(Splice {
+        range: end - n_break..end,
+        text: String::new(),
+    });
     text.apply(&splices)
 }
 
@@ -253,9 +308,15 @@ fn without_final_break(text: &Text) -> Text {
 enum JobOwner {
     Call(CallId),
     /// The look at the disk that follows a didOpen.
-    Opened { uri: String, instance: u32 },
+    Opened {
+        uri: String,
+        instance: u32,
+    },
     /// The look at the disk that follows a didClose or a hint of the watcher.
-    File { key: FileKey, closed_at: Option<Version> },
+    File {
+        key: FileKey,
+        closed_at: Option<Version>,
+    },
     /// A batch of `ledgerChanged`.
     Telling,
 }
@@ -366,20 +427,38 @@ impl Workspace {
         self.now = self.now.max(now);
         let next_alarm = self.next_alarm();
         match event {
-            Event::Started { client, options, folders } => {
+            Event::Started {
+                client,
+                options,
+                folders,
+            } => {
                 self.client = client;
                 self.options = options;
                 self.folders = folders;
             }
             Event::Folders(folders) => self.folders = folders,
-            Event::Opened { uri, key, lsp_version, text } => self.opened(&uri, key, lsp_version, &text),
-            Event::Changed { uri, lsp_version, changes } => self.changed(&uri, lsp_version, changes),
+            Event::Opened {
+                uri,
+                key,
+                lsp_version,
+                text,
+            } => self.opened(&uri, key, lsp_version, &text),
+            Event::Changed {
+                uri,
+                lsp_version,
+                changes,
+            } => self.changed(&uri, lsp_version, changes),
             Event::ChangedUnknown => self.changed_unknown(),
             Event::Saved { uri } => self.saved(&uri),
             Event::Closed { uri } => self.closed(&uri),
             Event::State { state, key } => self.state(&state, key),
             Event::FilesChanged(keys) => self.files_changed(keys),
-            Event::Call { id, connection, request, lookups } => self.call(id, connection, request, &lookups),
+            Event::Call {
+                id,
+                connection,
+                request,
+                lookups,
+            } => self.call(id, connection, request, &lookups),
             Event::Cancel(id) => self.cancel(id),
             Event::Answered { ask, answer } => self.answered(ask, answer),
             Event::Done { job, outcome } => self.done(job, outcome),
@@ -398,17 +477,26 @@ impl Workspace {
     pub fn paths_of(&self, request: &Request) -> Vec<std::path::PathBuf> {
         let (session_id, names): (Option<&String>, Vec<&str>) = match request {
             Request::Read(params) => (params.session_id.as_ref(), vec![&params.path]),
-            Request::Ledger(params) => (Some(&params.session_id), params.path.iter().map(String::as_str).collect()),
+            Request::Ledger(params) => (
+                Some(&params.session_id),
+                params.path.iter().map(String::as_str).collect(),
+            ),
             Request::Change { params, .. } => {
                 let names = params.changes.iter().flat_map(|change| match change {
-                    crate::protocol::Change::Rename { path, new_path, .. } => vec![path.as_str(), new_path],
+                    crate::protocol::Change::Rename { path, new_path, .. } => {
+                        vec![path.as_str(), new_path]
+                    }
                     change => vec![change.path()],
                 });
                 (params.session_id.as_ref(), names.collect())
             }
-            Request::OpenSession(_) | Request::CloseSession(_) | Request::Sessions => (None, Vec::new()),
+            Request::OpenSession(_) | Request::CloseSession(_) | Request::Sessions => {
+                (None, Vec::new())
+            }
         };
-        let candidates = names.into_iter().filter_map(|name| self.candidates(session_id.map(String::as_str), name).ok());
+        let candidates = names
+            .into_iter()
+            .filter_map(|name| self.candidates(session_id.map(String::as_str), name).ok());
         candidates.flat_map(|it| it.paths()).collect()
     }
 
@@ -419,12 +507,21 @@ impl Workspace {
 
     fn candidates(&self, session_id: Option<&str>, name: &str) -> Result<Candidates, Failure> {
         let cwd = session_id.and_then(|it| self.sessions.get(it)?.cwd.as_deref());
-        path::candidates(name, cwd, &self.folders, |uri| self.document_uri(uri).is_some())
+        path::candidates(name, cwd, &self.folders, |uri| {
+            self.document_uri(uri).is_some()
+        })
     }
 
     /// Which file a name means, and its existence on disk when the call arrived.
-    fn resolve(&self, session_id: Option<&str>, name: &str, lookups: &Lookups) -> Result<FileKey, Failure> {
-        self.candidates(session_id, name)?.pick(name, lookups).map(|(key, _)| key)
+    fn resolve(
+        &self,
+        session_id: Option<&str>,
+        name: &str,
+        lookups: &Lookups,
+    ) -> Result<FileKey, Failure> {
+        self.candidates(session_id, name)?
+            .pick(name, lookups)
+            .map(|(key, _)| key)
     }
 
     fn call(&mut self, id: CallId, connection: ConnectionId, request: Request, lookups: &Lookups) {
@@ -438,19 +535,31 @@ impl Workspace {
             }
             Request::Ledger(params) => self.ledger(id, connection, &params, lookups),
             Request::Read(params) => self.read(id, connection, params, lookups),
-            Request::Change { params, is_apply } => self.change(id, connection, params, is_apply, lookups),
+            Request::Change { params, is_apply } => {
+                self.change(id, connection, params, is_apply, lookups)
+            }
         };
         match result {
-            Ok(Some(answer)) => self.effects.push(Effect::Reply { id, result: Ok(answer) }),
+            Ok(Some(answer)) => self.effects.push(Effect::Reply {
+                id,
+                result: Ok(answer),
+            }),
             Ok(None) => {}
-            Err(failure) => self.effects.push(Effect::Reply { id, result: Err(failure) }),
+            Err(failure) => self.effects.push(Effect::Reply {
+                id,
+                result: Err(failure),
+            }),
         }
     }
 
     /// Puts a call into the queues of its files.
     fn enqueue(&mut self, id: CallId, call: Call) {
         for key in &call.keys {
-            self.files.entry(key.clone()).or_default().queue.push_back(id);
+            self.files
+                .entry(key.clone())
+                .or_default()
+                .queue
+                .push_back(id);
         }
         self.calls.insert(id, call);
     }
@@ -482,7 +591,9 @@ impl Workspace {
     }
 
     fn cancel(&mut self, id: CallId) {
-        let Some(call) = self.calls.remove(&id) else { return };
+        let Some(call) = self.calls.remove(&id) else {
+            return;
+        };
         if let CallKind::Change(change) = &call.kind {
             if change.is_committed() {
                 self.calls.insert(id, call);
@@ -490,15 +601,30 @@ impl Workspace {
             }
             self.abort_staged(change);
         }
-        self.finish(id, &call, Err(Self::aborted("the call was cancelled before it changed anything")));
+        self.finish(
+            id,
+            &call,
+            Err(Self::aborted(
+                "the call was cancelled before it changed anything",
+            )),
+        );
     }
 
     fn disconnected(&mut self, connection: ConnectionId) {
-        let own = self.sessions.values().filter(|it| it.connection == connection).map(|it| it.id.clone());
+        let own = self
+            .sessions
+            .values()
+            .filter(|it| it.connection == connection)
+            .map(|it| it.id.clone());
         for session_id in own.collect::<Vec<_>>() {
             self.drop_session(&session_id);
         }
-        let calls: Vec<_> = self.calls.iter().filter(|it| it.1.connection == connection).map(|it| *it.0).collect();
+        let calls: Vec<_> = self
+            .calls
+            .iter()
+            .filter(|it| it.1.connection == connection)
+            .map(|it| *it.0)
+            .collect();
         for id in calls {
             self.cancel(id);
         }
@@ -542,7 +668,9 @@ impl Workspace {
     }
 
     fn call_answered(&mut self, id: CallId, ask: AskId, answer: Result<Value, String>) {
-        let Some(call) = self.calls.remove(&id) else { return };
+        let Some(call) = self.calls.remove(&id) else {
+            return;
+        };
         match &call.kind {
             CallKind::Read(_) => self.read_answered(id, call, answer),
             CallKind::Change(_) => self.change_answered(id, call, ask, answer),
@@ -566,7 +694,9 @@ impl Workspace {
 
     /// Lets a call look whether what it waits for has come, or its time is over.
     fn poke(&mut self, id: CallId) {
-        let Some(call) = self.calls.remove(&id) else { return };
+        let Some(call) = self.calls.remove(&id) else {
+            return;
+        };
         match &call.kind {
             CallKind::Read(_) => self.go_on_reading(id, call),
             CallKind::Change(_) => self.go_on_changing(id, call),
@@ -578,14 +708,20 @@ impl Workspace {
 
     /// Lets the calls that wait for something to happen to a file look whether it has.
     fn poke_all(&mut self, key: &FileKey) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.files.get_mut(key) else {
+            return;
+        };
         for id in std::mem::take(&mut file.waiting) {
             self.poke(id);
         }
     }
 
     fn wait_for(&mut self, key: &FileKey, id: CallId) {
-        self.files.entry(key.clone()).or_default().waiting.insert(id);
+        self.files
+            .entry(key.clone())
+            .or_default()
+            .waiting
+            .insert(id);
     }
 
     fn next_alarm(&self) -> Option<Millis> {
@@ -605,7 +741,11 @@ impl Workspace {
     fn ask(&mut self, owner: AskOwner, method: &'static str, params: Value) -> AskId {
         let ask = AskId(self.new_id());
         self.asks.insert(ask, owner);
-        self.effects.push(Effect::Ask { ask, method, params });
+        self.effects.push(Effect::Ask {
+            ask,
+            method,
+            params,
+        });
         ask
     }
 
@@ -626,7 +766,14 @@ impl Workspace {
 
     fn look(&mut self, owner: JobOwner, key: FileKey, like: Option<Text>) -> JobId {
         let limit_bytes = self.options.limits.file_bytes;
-        self.start(owner, Work::Look { key, limit_bytes, like })
+        self.start(
+            owner,
+            Work::Look {
+                key,
+                limit_bytes,
+                like,
+            },
+        )
     }
 
     fn log(&mut self, level: tracing::Level, message: String) {

@@ -56,7 +56,9 @@ pub(super) fn run(job: &PlanJob) -> Result<Vec<FilePlan>, Box<FsError>> {
 }
 
 fn initial((idx, file): (usize, &FileInput)) -> Option<Working> {
-    let Content::Text(text, _) = &file.content else { return None };
+    let Content::Text(text, _) = &file.content else {
+        return None;
+    };
     Some(Working {
         base: Some(idx),
         splices: Splices::default(),
@@ -67,21 +69,45 @@ fn initial((idx, file): (usize, &FileInput)) -> Option<Working> {
     })
 }
 
-fn run_step(job: &PlanJob, change: usize, step: &Step, states: &mut [Option<Working>]) -> Result<(), FsError> {
+fn run_step(
+    job: &PlanJob,
+    change: usize,
+    step: &Step,
+    states: &mut [Option<Working>],
+) -> Result<(), FsError> {
     let file = &job.files[step.file];
     let path = step.change.path();
-    let is_later = job.steps[..change].iter().any(|it| it.file == step.file || it.new_file == Some(step.file));
+    let is_later = job.steps[..change]
+        .iter()
+        .any(|it| it.file == step.file || it.new_file == Some(step.file));
     if is_later {
         check_guard(step, file, states[step.file].as_ref())?;
     }
     let gone = || {
         let what = format!("cannot {} \"{path}\": not found", step.change.verb());
-        FsError::new(Code::FsNotFound, what, "check the path; read it again, or write to create it").at(path, &file.uri)
+        FsError::new(
+            Code::FsNotFound,
+            what,
+            "check the path; read it again, or write to create it",
+        )
+        .at(path, &file.uri)
     };
     match &step.change {
-        Change::Edit { old_string, new_string, replace_all, .. } => {
+        Change::Edit {
+            old_string,
+            new_string,
+            replace_all,
+            ..
+        } => {
             let working = states[step.file].as_mut().ok_or_else(gone)?;
-            let splices = edit(&working.text, path, &file.uri, old_string, new_string, *replace_all)?;
+            let splices = edit(
+                &working.text,
+                path,
+                &file.uri,
+                old_string,
+                new_string,
+                *replace_all,
+            )?;
             working.replacements += splices.n_hits;
             working.take(splices.splices);
         }
@@ -117,7 +143,8 @@ fn run_step(job: &PlanJob, change: usize, step: &Step, states: &mut [Option<Work
             if target == step.file || states[target].is_some() {
                 let what = format!("cannot rename \"{path}\": \"{new_path}\" exists already");
                 let remedy = "choose another name, or read and write it";
-                return Err(FsError::new(Code::FsAlreadyExists, what, remedy).at(new_path, &job.files[target].uri));
+                return Err(FsError::new(Code::FsAlreadyExists, what, remedy)
+                    .at(new_path, &job.files[target].uri));
             }
             states[target] = Some(states[step.file].take().ok_or_else(gone)?);
         }
@@ -129,16 +156,33 @@ fn run_step(job: &PlanJob, change: usize, step: &Step, states: &mut [Option<Work
 fn check_guard(step: &Step, file: &FileInput, state: Option<&Working>) -> Result<(), FsError> {
     let path = step.change.path();
     match (step.change.guard(), state) {
-        (Some(protocol::Guard::ReplaceIfVersion { version }), Some(working)) if Version::of(&working.text) == version => {
+        (Some(protocol::Guard::ReplaceIfVersion { version }), Some(working))
+            if Version::of(&working.text) == version =>
+        {
             Ok(())
         }
         (Some(protocol::Guard::ReplaceIfVersion { .. }), state) => {
             let now = state.map(|it| (&it.text, None));
-            Err(stale::refusal(step.change.verb(), path, &file.uri, None, &[], now))
+            Err(stale::refusal(
+                step.change.verb(),
+                path,
+                &file.uri,
+                None,
+                &[],
+                now,
+            ))
         }
         (Some(protocol::Guard::CreateIfAbsent), Some(_)) => {
-            let what = format!("cannot {} \"{path}\": it exists already", step.change.verb());
-            Err(FsError::new(Code::FsAlreadyExists, what, "choose another name, or read and write it").at(path, &file.uri))
+            let what = format!(
+                "cannot {} \"{path}\": it exists already",
+                step.change.verb()
+            );
+            Err(FsError::new(
+                Code::FsAlreadyExists,
+                what,
+                "choose another name, or read and write it",
+            )
+            .at(path, &file.uri))
         }
         (Some(protocol::Guard::CreateIfAbsent) | None, _) => Ok(()),
     }
@@ -160,7 +204,10 @@ impl Working {
 
 fn unseen_lines(file: &FileInput, text: &Text) -> usize {
     let total = text.total_lines();
-    let missing = file.entry.as_ref().map_or_else(|| vec![(0, total)], |it| it.shown.missing(total));
+    let missing = file
+        .entry
+        .as_ref()
+        .map_or_else(|| vec![(0, total)], |it| it.shown.missing(total));
     missing.iter().map(|(from, to)| to - from).sum()
 }
 
@@ -175,22 +222,40 @@ struct Edit {
     n_hits: usize,
 }
 
-fn edit(text: &Text, path: &str, uri: &str, old: &str, new: &str, replace_all: bool) -> Result<Edit, FsError> {
+fn edit(
+    text: &Text,
+    path: &str,
+    uri: &str,
+    old: &str,
+    new: &str,
+    replace_all: bool,
+) -> Result<Edit, FsError> {
     let old = eol::fold(old);
     let new = eol::fold(new);
-    let most = if replace_all { usize::MAX } else { MATCHES_COUNTED };
+    let most = if replace_all {
+        usize::MAX
+    } else {
+        MATCHES_COUNTED
+    };
     let hits = matching::find(text, &old, most);
     if hits.ranges.is_empty() {
         let what = format!("cannot edit \"{path}\": oldString was not found");
         let remedy = "re-read the file and copy the text exactly, blanks and line breaks included";
         return Err(FsError::new(Code::FsEditNotFound, what, remedy).at(path, uri));
     }
-    let overlap = hits.ranges.windows(2).any(|pair| pair[1].start < pair[0].end);
+    let overlap = hits
+        .ranges
+        .windows(2)
+        .any(|pair| pair[1].start < pair[0].end);
     if overlap || (hits.ranges.len() > 1 && !replace_all) {
         return Err(ambiguous(text, path, uri, &hits, overlap));
     }
     let n_hits = hits.ranges.len();
-    let splices = hits.ranges.into_iter().flat_map(|hit| rewrite::replace(text, hit, &new)).collect();
+    let splices = hits
+        .ranges
+        .into_iter()
+        .flat_map(|hit| rewrite::replace(text, hit, &new))
+        .collect();
     Ok(Edit { splices, n_hits })
 }
 
@@ -202,7 +267,11 @@ fn ambiguous(text: &Text, path: &str, uri: &str, hits: &Hits, overlap: bool) -> 
         .take(MATCHES_LISTED)
         .map(|hit| {
             let (line, column) = text.line_column(hit.start);
-            Match { line, column, context: None }
+            Match {
+                line,
+                column,
+                context: None,
+            }
         })
         .collect();
     let mut lines: Vec<String> = matches.iter().map(|it| it.line.to_string()).collect();
@@ -249,7 +318,9 @@ fn finish(job: &PlanJob, states: &[Option<Working>]) -> Vec<FilePlan> {
                 Some(from) => plans.push(rename(job, idx, from, working)),
                 None => plans.push(create(job, idx, working)),
             },
-            (Some((text, version)), Some(working)) => plans.push(update(job, idx, text, version, working)),
+            (Some((text, version)), Some(working)) => {
+                plans.push(update(job, idx, text, version, working))
+            }
         }
     }
     plans
@@ -258,7 +329,12 @@ fn finish(job: &PlanJob, states: &[Option<Working>]) -> Vec<FilePlan> {
 /// The files in the order in which the call names them.
 fn order(job: &PlanJob) -> Vec<usize> {
     let mut order = Vec::new();
-    for idx in job.steps.iter().flat_map(|step| [Some(step.file), step.new_file]).flatten() {
+    for idx in job
+        .steps
+        .iter()
+        .flat_map(|step| [Some(step.file), step.new_file])
+        .flatten()
+    {
         if !order.contains(&idx) {
             order.push(idx);
         }
@@ -269,10 +345,16 @@ fn order(job: &PlanJob) -> Vec<usize> {
 /// The file as the call last named it.
 fn path_of(job: &PlanJob, idx: usize) -> &str {
     let named = |step: &Step| match &step.change {
-        Change::Rename { new_path, .. } if step.new_file == Some(idx) => Some(new_path.as_str().to_string()),
+        Change::Rename { new_path, .. } if step.new_file == Some(idx) => {
+            Some(new_path.as_str().to_string())
+        }
         change => (step.file == idx).then(|| change.path().to_string()),
     };
-    let last = job.steps.iter().rposition(|step| named(step).is_some()).expect("a file of the plan is named by a step");
+    let last = job
+        .steps
+        .iter()
+        .rposition(|step| named(step).is_some())
+        .expect("a file of the plan is named by a step");
     match &job.steps[last].change {
         Change::Rename { new_path, .. } if job.steps[last].new_file == Some(idx) => new_path,
         change => change.path(),
@@ -301,7 +383,14 @@ fn create(job: &PlanJob, idx: usize, working: &Working) -> FilePlan {
     let file = &job.files[idx];
     let nothing = Text::flat(String::new());
     let splices = diff::diff(&nothing, &working.text);
-    let mut plan = changed(job, idx, &nothing, &working.text, splices, Operation::Create);
+    let mut plan = changed(
+        job,
+        idx,
+        &nothing,
+        &working.text,
+        splices,
+        Operation::Create,
+    );
     plan.before = None;
     plan.result.replacements = working.replacements;
     plan.result.version = Some(Version::of(&working.text));
@@ -321,7 +410,13 @@ fn rename(job: &PlanJob, idx: usize, from: usize, working: &Working) -> FilePlan
     plan
 }
 
-fn update(job: &PlanJob, idx: usize, before: &Text, version: Option<Version>, working: &Working) -> FilePlan {
+fn update(
+    job: &PlanJob,
+    idx: usize,
+    before: &Text,
+    version: Option<Version>,
+    working: &Working,
+) -> FilePlan {
     let splices = if working.base == Some(idx) {
         working.splices.minimise(before)
     } else {
@@ -334,13 +429,21 @@ fn update(job: &PlanJob, idx: usize, before: &Text, version: Option<Version>, wo
 
 fn fill(plan: &mut FilePlan, file: &FileInput, version: Option<Version>, working: &Working) {
     plan.result.previous_version = version;
-    plan.result.version = if plan.splices.is_empty() { version } else { Some(Version::of(&working.text)) };
+    plan.result.version = if plan.splices.is_empty() {
+        version
+    } else {
+        Some(Version::of(&working.text))
+    };
     plan.result.replacements = working.replacements;
     plan.result.unseen_lines = working.unseen_lines;
     plan.shown = if working.written {
         Lines::all(working.text.total_lines())
     } else {
-        let shown = file.entry.as_ref().map(|it| it.shown.clone()).unwrap_or_default();
+        let shown = file
+            .entry
+            .as_ref()
+            .map(|it| it.shown.clone())
+            .unwrap_or_default();
         shown.after(&line_edits(&plan.result.hunks))
     };
 }
@@ -358,7 +461,8 @@ fn changed(
     let path = path_of(job, idx);
     let mut result = blank_result(&file.uri, path, operation, file.via());
     result.hunks = diff::hunks(before, after, &splices);
-    (result.diff, result.diff_truncated) = diff::unified(path, &result.hunks, job.limits.diff_bytes);
+    (result.diff, result.diff_truncated) =
+        diff::unified(path, &result.hunks, job.limits.diff_bytes);
     let (edits, after) = match &file.place {
         Place::Editor(buffer) => {
             let (edits, ranges, after) = editor_edits(buffer, &splices, job.encoding);
@@ -382,7 +486,11 @@ fn changed(
 }
 
 /// The splices as text edits of the buffer, where the new text will be, and the text that the buffer will have.
-fn editor_edits(buffer: &Buffer, splices: &Splices, encoding: Encoding) -> (Vec<EditorEdit>, Vec<Range>, Text) {
+fn editor_edits(
+    buffer: &Buffer,
+    splices: &Splices,
+    encoding: Encoding,
+) -> (Vec<EditorEdit>, Vec<Range>, Text) {
     let text = buffer.text();
     let at = |buffer: &Buffer, range: &std::ops::Range<usize>| Range {
         start: buffer.position_of(range.start, encoding),
@@ -400,7 +508,11 @@ fn editor_edits(buffer: &Buffer, splices: &Splices, encoding: Encoding) -> (Vec<
     for splice in splices.iter().rev() {
         after.replace(splice.range.clone(), &splice.text);
     }
-    let ranges = splices.new_ranges().iter().map(|range| at(&after, range)).collect();
+    let ranges = splices
+        .new_ranges()
+        .iter()
+        .map(|range| at(&after, range))
+        .collect();
     (edits, ranges, after.text())
 }
 
@@ -408,7 +520,11 @@ fn editor_edits(buffer: &Buffer, splices: &Splices, encoding: Encoding) -> (Vec<
 fn line_edits(hunks: &[Hunk]) -> Vec<(usize, usize, usize)> {
     let mut edits = Vec::new();
     for hunk in hunks {
-        let mut line = if hunk.old_lines == 0 { hunk.old_start } else { hunk.old_start - 1 };
+        let mut line = if hunk.old_lines == 0 {
+            hunk.old_start
+        } else {
+            hunk.old_start - 1
+        };
         let mut open: Option<(usize, usize, usize)> = None;
         for row in &hunk.lines {
             match row.as_bytes().first() {

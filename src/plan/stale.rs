@@ -27,9 +27,17 @@ pub fn refusal(
     let detail = if now.is_none() {
         "it no longer exists".to_string()
     } else {
-        [authors(changed_by), lines(&ranges)].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        [authors(changed_by), lines(&ranges)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(", ")
     };
-    let detail = if detail.is_empty() { detail } else { format!(" ({detail})") };
+    let detail = if detail.is_empty() {
+        detail
+    } else {
+        format!(" ({detail})")
+    };
     let remedy = if ranges.is_empty() {
         "re-read the file, then retry"
     } else {
@@ -67,12 +75,22 @@ fn lines(ranges: &[(usize, usize)]) -> Option<String> {
     let mut names: Vec<String> = ranges
         .iter()
         .take(RANGES_IN_MESSAGE)
-        .map(|&(from, to)| if from == to { from.to_string() } else { format!("{from}-{to}") })
+        .map(|&(from, to)| {
+            if from == to {
+                from.to_string()
+            } else {
+                format!("{from}-{to}")
+            }
+        })
         .collect();
     if ranges.len() > RANGES_IN_MESSAGE {
         names.push("…".to_string());
     }
-    Some(format!("{} {}", if one { "line" } else { "lines" }, names.join(", ")))
+    Some(format!(
+        "{} {}",
+        if one { "line" } else { "lines" },
+        names.join(", ")
+    ))
 }
 
 #[cfg(test)]
@@ -94,23 +112,56 @@ mod tests {
             told: Status::Fresh,
         };
         let now = now.map(|it| Text::flat(it.to_string()));
-        let err = refusal("edit", "a.rs", "file:///a.rs", Some(&entry), by, now.as_ref().map(|it| (it, None)));
+        let err = refusal(
+            "edit",
+            "a.rs",
+            "file:///a.rs",
+            Some(&entry),
+            by,
+            now.as_ref().map(|it| (it, None)),
+        );
         expected.assert_eq(&err.message());
     }
 
     #[test]
     fn tells_who_changed_which_line() {
-        check("a\nb\n", &[Author::Human], Some("a\nB\n"), expect![[r#"cannot edit "a.rs": file changed since it was read (by the user, line 2) — re-read the file (or those lines), then retry"#]]);
+        check(
+            "a\nb\n",
+            &[Author::Human],
+            Some("a\nB\n"),
+            expect![[
+                r#"cannot edit "a.rs": file changed since it was read (by the user, line 2) — re-read the file (or those lines), then retry"#
+            ]],
+        );
     }
 
     #[test]
     fn tells_several_authors_and_ranges() {
-        let by = [Author::Session { session_id: "s2".into() }, Author::Disk];
-        check("a\nb\nc\nd\n", &by, Some("A\nB\nc\nD\n"), expect![[r#"cannot edit "a.rs": file changed since it was read (by session "s2" and on disk, lines 1-2, 4) — re-read the file (or those lines), then retry"#]]);
+        let by = [
+            Author::Session {
+                session_id: "s2".into(),
+            },
+            Author::Disk,
+        ];
+        check(
+            "a\nb\nc\nd\n",
+            &by,
+            Some("A\nB\nc\nD\n"),
+            expect![[
+                r#"cannot edit "a.rs": file changed since it was read (by session "s2" and on disk, lines 1-2, 4) — re-read the file (or those lines), then retry"#
+            ]],
+        );
     }
 
     #[test]
     fn tells_that_the_file_is_gone() {
-        check("a\n", &[], None, expect![[r#"cannot edit "a.rs": file changed since it was read (it no longer exists) — re-read the file, then retry"#]]);
+        check(
+            "a\n",
+            &[],
+            None,
+            expect![[
+                r#"cannot edit "a.rs": file changed since it was read (it no longer exists) — re-read the file, then retry"#
+            ]],
+        );
     }
 }

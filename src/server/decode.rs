@@ -39,11 +39,14 @@ pub(super) fn request(method: &str, params: Option<&RawValue>) -> Option<Result<
 /// Decodes parameters; an empty array stands for an empty object.
 pub(super) fn decode<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, Failure> {
     let params = params.map_or("{}", |it| it.get());
-    let is_empty_array = params.strip_prefix('[').is_some_and(|it| it.trim_start() == "]");
+    let is_empty_array = params
+        .strip_prefix('[')
+        .is_some_and(|it| it.trim_start() == "]");
     if params.starts_with('[') && !is_empty_array {
         return Err(Failure::params("expected an object, not an array"));
     }
-    serde_json::from_str(if is_empty_array { "{}" } else { params }).map_err(|err| Failure::params(err.to_string()))
+    serde_json::from_str(if is_empty_array { "{}" } else { params })
+        .map_err(|err| Failure::params(err.to_string()))
 }
 
 #[derive(Deserialize)]
@@ -92,14 +95,33 @@ struct Write {
 
 impl Write {
     fn into_request(self) -> Request {
-        let change = Change::Write { path: self.path, content: self.content, eol: self.eol, guard: self.guard };
+        let change = Change::Write {
+            path: self.path,
+            content: self.content,
+            eol: self.eol,
+            guard: self.guard,
+        };
         one(self.session_id, change, self.dry_run, self.call_id)
     }
 }
 
-fn one(session_id: Option<String>, change: Change, dry_run: bool, call_id: Option<String>) -> Request {
-    let params = ApplyParams { session_id, changes: vec![change], call_id, label: None, dry_run };
-    Request::Change { params, is_apply: false }
+fn one(
+    session_id: Option<String>,
+    change: Change,
+    dry_run: bool,
+    call_id: Option<String>,
+) -> Request {
+    let params = ApplyParams {
+        session_id,
+        changes: vec![change],
+        call_id,
+        label: None,
+        dry_run,
+    };
+    Request::Change {
+        params,
+        is_apply: false,
+    }
 }
 
 #[derive(Deserialize)]
@@ -115,8 +137,23 @@ struct Apply {
 
 impl Apply {
     fn into_request(self) -> Request {
-        let Self { session_id, changes, label, dry_run, call_id } = self;
-        Request::Change { params: ApplyParams { session_id, changes, call_id, label, dry_run }, is_apply: true }
+        let Self {
+            session_id,
+            changes,
+            label,
+            dry_run,
+            call_id,
+        } = self;
+        Request::Change {
+            params: ApplyParams {
+                session_id,
+                changes,
+                call_id,
+                label,
+                dry_run,
+            },
+            is_apply: true,
+        }
     }
 }
 

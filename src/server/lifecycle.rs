@@ -10,9 +10,9 @@ use serde_json::{Value, json, value::RawValue};
 use tower_lsp::{
     jsonrpc::Id,
     ls_types::{
-        OneOf, PositionEncodingKind, SaveOptions, ServerCapabilities, TextDocumentSyncCapability, TextDocumentSyncKind,
-        TextDocumentSyncOptions, TextDocumentSyncSaveOptions, WorkspaceFoldersServerCapabilities,
-        WorkspaceServerCapabilities,
+        OneOf, PositionEncodingKind, SaveOptions, ServerCapabilities, TextDocumentSyncCapability,
+        TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions,
+        WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
     },
 };
 use tracing::Level;
@@ -110,7 +110,9 @@ impl Connection {
         };
         match Message::parse(&body) {
             Ok(Message::Request { id, method, params }) => self.request(id, &method, params),
-            Ok(Message::Notification { method, params }) => return self.notification(&method, params, is_repaired),
+            Ok(Message::Notification { method, params }) => {
+                return self.notification(&method, params, is_repaired);
+            }
             Ok(Message::Answer { id, result }) => {
                 let answer = match result {
                     Ok(value) => value.map_or(Ok(Value::Null), |it| serde_json::from_str(it.get())),
@@ -132,7 +134,9 @@ impl Connection {
         } else {
             self.refuse(&refusal.id, refusal.code, &refusal.message, None);
         }
-        if refusal.method.as_deref() == Some("textDocument/didChange") && self.state == State::Running {
+        if refusal.method.as_deref() == Some("textDocument/didChange")
+            && self.state == State::Running
+        {
             self.event(Event::ChangedUnknown);
         }
     }
@@ -142,26 +146,43 @@ impl Connection {
         if let Id::Number(number) = id
             && let Ok(ask) = u64::try_from(*number)
         {
-            self.event(Event::Answered { ask: AskId(ask), answer });
+            self.event(Event::Answered {
+                ask: AskId(ask),
+                answer,
+            });
         }
     }
 
     fn request(&mut self, id: Id, method: &str, params: Option<&RawValue>) {
         if self.calls.values().any(|it| *it == id) {
-            self.refuse(&id, INVALID_REQUEST, "a request with this id is still being served", None);
+            self.refuse(
+                &id,
+                INVALID_REQUEST,
+                "a request with this id is still being served",
+                None,
+            );
             return;
         }
         match (self.state, method) {
             (State::New, "initialize") => self.initialize(&id, params),
             (State::New, _) => self.refuse(&id, NOT_INITIALIZED, "initialize comes first", None),
-            (_, "initialize") => self.refuse(&id, INVALID_REQUEST, "initialize comes only once", None),
-            (State::ShutDown, _) => self.refuse(&id, INVALID_REQUEST, "the server is shut down", None),
+            (_, "initialize") => {
+                self.refuse(&id, INVALID_REQUEST, "initialize comes only once", None)
+            }
+            (State::ShutDown, _) => {
+                self.refuse(&id, INVALID_REQUEST, "the server is shut down", None)
+            }
             (State::Running, "shutdown") => {
                 self.state = State::ShutDown;
                 self.reply(&id, &Value::Null);
             }
             (State::Running, _) => match decode::request(method, params) {
-                None => self.refuse(&id, METHOD_NOT_FOUND, &format!("no method {method:?}"), None),
+                None => self.refuse(
+                    &id,
+                    METHOD_NOT_FOUND,
+                    &format!("no method {method:?}"),
+                    None,
+                ),
                 Some(Err(failure)) => self.fail(&id, &failure),
                 Some(Ok(request)) => {
                     self.last_call += 1;
@@ -181,29 +202,52 @@ impl Connection {
         };
         let (options, unknown) = match ServerOptions::parse(params.initialization_options) {
             Ok(parsed) => parsed,
-            Err(err) => return self.fail(id, &Failure::params(format!("initializationOptions.{err}"))),
+            Err(err) => {
+                return self.fail(id, &Failure::params(format!("initializationOptions.{err}")));
+            }
         };
         let client = Capabilities::of(&params.capabilities);
         let root = params.root_uri.as_deref().and_then(path::file_uri_to_path);
-        let root = root.or(params.root_path.filter(|it| !it.is_empty()).map(PathBuf::from));
+        let root = root.or(params
+            .root_path
+            .filter(|it| !it.is_empty())
+            .map(PathBuf::from));
         self.folders = params.workspace_folders.iter().filter_map(folder).collect();
         if let (true, Some(path)) = (self.folders.is_empty(), root) {
-            self.folders.push(Folder { name: name_of(&path), path });
+            self.folders.push(Folder {
+                name: name_of(&path),
+                path,
+            });
         }
         self.watches_files = client.watch_files;
         self.state = State::Running;
-        self.event(Event::Started { client, options, folders: self.folders.clone() });
+        self.event(Event::Started {
+            client,
+            options,
+            folders: self.folders.clone(),
+        });
         let result = json!({
             "capabilities": capabilities(client),
             "serverInfo": { "name": "abreast", "version": env!("CARGO_PKG_VERSION") },
         });
         self.reply(id, &result);
         if !unknown.is_empty() {
-            self.log(Level::WARN, &format!("unknown initializationOptions are ignored: {}", unknown.join(", ")));
+            self.log(
+                Level::WARN,
+                &format!(
+                    "unknown initializationOptions are ignored: {}",
+                    unknown.join(", ")
+                ),
+            );
         }
     }
 
-    fn notification(&mut self, method: &str, params: Option<&RawValue>, is_repaired: bool) -> Option<u8> {
+    fn notification(
+        &mut self,
+        method: &str,
+        params: Option<&RawValue>,
+        is_repaired: bool,
+    ) -> Option<u8> {
         if method == "exit" {
             return Some(u8::from(self.state != State::ShutDown));
         }
@@ -219,20 +263,32 @@ impl Connection {
                 self.changed(params, is_repaired);
                 Ok(())
             }
-            "textDocument/didSave" => {
-                decode(params).map(|it: decode::OfDocument| self.event(Event::Saved { uri: it.text_document.uri }))
-            }
-            "textDocument/didClose" => {
-                decode(params).map(|it: decode::OfDocument| self.event(Event::Closed { uri: it.text_document.uri }))
-            }
-            "abreast/documentState" => decode(params).map(|state: crate::protocol::DocumentState| {
-                let key = Some(self.engine.key_of(&state.uri));
-                self.event(Event::State { state, key });
+            "textDocument/didSave" => decode(params).map(|it: decode::OfDocument| {
+                self.event(Event::Saved {
+                    uri: it.text_document.uri,
+                })
             }),
-            "workspace/didChangeWatchedFiles" => decode(params).map(|it: decode::DidChangeWatchedFiles| {
-                let keys = it.changes.iter().map(|it| self.engine.key_of(&it.uri)).collect();
-                self.event(Event::FilesChanged(keys));
+            "textDocument/didClose" => decode(params).map(|it: decode::OfDocument| {
+                self.event(Event::Closed {
+                    uri: it.text_document.uri,
+                })
             }),
+            "abreast/documentState" => {
+                decode(params).map(|state: crate::protocol::DocumentState| {
+                    let key = Some(self.engine.key_of(&state.uri));
+                    self.event(Event::State { state, key });
+                })
+            }
+            "workspace/didChangeWatchedFiles" => {
+                decode(params).map(|it: decode::DidChangeWatchedFiles| {
+                    let keys = it
+                        .changes
+                        .iter()
+                        .map(|it| self.engine.key_of(&it.uri))
+                        .collect();
+                    self.event(Event::FilesChanged(keys));
+                })
+            }
             "workspace/didChangeWorkspaceFolders" => {
                 decode(params).map(|it: decode::DidChangeFolders| self.folders_changed(&it.event))
             }
@@ -257,7 +313,12 @@ impl Connection {
             return;
         }
         let key = self.engine.key_of(&uri);
-        self.event(Event::Opened { uri, key, lsp_version, text });
+        self.event(Event::Opened {
+            uri,
+            key,
+            lsp_version,
+            text,
+        });
     }
 
     fn changed(&mut self, params: Option<&RawValue>, is_repaired: bool) {
@@ -266,10 +327,18 @@ impl Connection {
                 let decode::ChangedDocument { uri, version } = it.text_document;
                 // A lone surrogate is half a character: what the editor has cannot be known from it.
                 let changes = (!is_repaired).then_some(it.content_changes);
-                Event::Changed { uri, lsp_version: version, changes }
+                Event::Changed {
+                    uri,
+                    lsp_version: version,
+                    changes,
+                }
             }
             Err(_) => match decode::uri_of(params) {
-                Some(uri) => Event::Changed { uri, lsp_version: i32::MIN, changes: None },
+                Some(uri) => Event::Changed {
+                    uri,
+                    lsp_version: i32::MIN,
+                    changes: None,
+                },
                 None => Event::ChangedUnknown,
             },
         };
@@ -278,7 +347,8 @@ impl Connection {
 
     fn folders_changed(&mut self, event: &decode::FoldersEvent) {
         let removed: Vec<Folder> = event.removed.iter().filter_map(folder).collect();
-        self.folders.retain(|it| !removed.iter().any(|removed| removed.path == it.path));
+        self.folders
+            .retain(|it| !removed.iter().any(|removed| removed.path == it.path));
         self.folders.extend(event.added.iter().filter_map(folder));
         self.event(Event::Folders(self.folders.clone()));
     }
@@ -295,7 +365,8 @@ impl Connection {
             let watchers = json!([{ "globPattern": "**/*" }]);
             let options = json!({ "watchers": watchers });
             let method = "workspace/didChangeWatchedFiles";
-            let registration = json!({ "id": "abreast-files", "method": method, "registerOptions": options });
+            let registration =
+                json!({ "id": "abreast-files", "method": method, "registerOptions": options });
             self.send(&json!({
                 "jsonrpc": "2.0",
                 "id": "abreast-register",
@@ -324,7 +395,11 @@ impl Connection {
                     }
                 }
                 Effect::Notify { method, params } => self.notify(method, &params),
-                Effect::Ask { ask, method, params } => {
+                Effect::Ask {
+                    ask,
+                    method,
+                    params,
+                } => {
                     self.send(&json!({ "jsonrpc": "2.0", "id": ask.0, "method": method, "params": params }));
                 }
                 Effect::Log { level, message } => self.log(level, &message),
@@ -347,7 +422,10 @@ impl Connection {
             Level::WARN => tracing::warn!("{message}"),
             _ => tracing::info!("{message}"),
         }
-        self.notify("window/logMessage", &json!({ "type": number, "message": message }));
+        self.notify(
+            "window/logMessage",
+            &json!({ "type": number, "message": message }),
+        );
     }
 
     fn notify(&self, method: &str, params: &Value) {
@@ -361,7 +439,11 @@ impl Connection {
             id: &'a Id,
             result: &'a T,
         }
-        self.send(&Reply { jsonrpc: "2.0", id, result });
+        self.send(&Reply {
+            jsonrpc: "2.0",
+            id,
+            result,
+        });
     }
 
     fn fail(&self, id: &Id, failure: &Failure) {
@@ -371,7 +453,11 @@ impl Connection {
                 self.refuse(id, INVALID_PARAMS, message, data);
             }
             Failure::Fs(err) => {
-                let code = if err.code == Code::FsAborted { REQUEST_CANCELLED } else { REQUEST_FAILED };
+                let code = if err.code == Code::FsAborted {
+                    REQUEST_CANCELLED
+                } else {
+                    REQUEST_FAILED
+                };
                 self.refuse(id, code, &err.message(), Some(json!(err)));
             }
         }
@@ -395,12 +481,19 @@ impl Connection {
 
 fn folder(folder: &decode::WireFolder) -> Option<Folder> {
     let path = path::file_uri_to_path(&folder.uri)?;
-    let name = if folder.name.is_empty() { name_of(&path) } else { folder.name.clone() };
+    let name = if folder.name.is_empty() {
+        name_of(&path)
+    } else {
+        folder.name.clone()
+    };
     Some(Folder { name, path })
 }
 
 fn name_of(path: &std::path::Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+    path.file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn capabilities(client: Capabilities) -> ServerCapabilities {
@@ -411,7 +504,9 @@ fn capabilities(client: Capabilities) -> ServerCapabilities {
     let sync = TextDocumentSyncOptions {
         open_close: Some(true),
         change: Some(TextDocumentSyncKind::INCREMENTAL),
-        save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions { include_text: Some(false) })),
+        save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions {
+            include_text: Some(false),
+        })),
         ..TextDocumentSyncOptions::default()
     };
     let folders = WorkspaceFoldersServerCapabilities {

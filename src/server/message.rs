@@ -685,7 +685,7 @@ mod tests {
 
     #[test]
     fn nesting_has_the_limit_that_serde_has() {
-        let nested = |n: usize| "[".repeat(n) + &"]".repeat(n);
+        let nested = |n: usize| "[".repeat(n - 1) + "[],[]" + &"]".repeat(n - 1);
         let served = request("1", &nested(MAX_DEPTH - 1));
         let Ok(Message::Request { params, .. }) = Message::parse(served.as_bytes()) else {
             panic!("{}", show(served.as_bytes()));

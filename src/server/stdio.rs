@@ -40,7 +40,8 @@ pub fn stdin() -> impl AsyncRead + Unpin + Send {
 
 /// Opens standard output, without a thread in between if it is a pipe or a socket.
 ///
-/// Must be called inside a runtime with IO. Nothing else may print: the descriptor does not block.
+/// Must be called inside a runtime with IO. Nothing else may print: the descriptor does not block,
+/// nor does a standard error that is the same open file.
 pub fn stdout() -> impl AsyncWrite + Unpin + Send {
     #[cfg(unix)]
     if let Ok(writer) = unix::writer(io::stdout()) {

@@ -29,7 +29,12 @@ pub(super) struct Barrier {
 
 impl Workspace {
     /// Asks the editor to report what is pending of these documents; none if it cannot be asked.
-    pub(super) fn barrier(&mut self, id: CallId, uris: Vec<String>, wait_ms: Millis) -> Option<Barrier> {
+    pub(super) fn barrier(
+        &mut self,
+        id: CallId,
+        uris: Vec<String>,
+        wait_ms: Millis,
+    ) -> Option<Barrier> {
         if !self.client.sync || uris.is_empty() {
             return None;
         }
@@ -41,11 +46,22 @@ impl Workspace {
             (uri, instance)
         });
         let uris = uris.collect();
-        Some(Barrier { ask, uris, deadline, awaited: Vec::new(), answered: false, behind: false })
+        Some(Barrier {
+            ask,
+            uris,
+            deadline,
+            awaited: Vec::new(),
+            answered: false,
+            behind: false,
+        })
     }
 
     /// Takes the editor's answer to a barrier.
-    pub(super) fn barrier_answered(&mut self, barrier: &mut Barrier, answer: Result<Value, String>) {
+    pub(super) fn barrier_answered(
+        &mut self,
+        barrier: &mut Barrier,
+        answer: Result<Value, String>,
+    ) {
         barrier.answered = true;
         match self.synced(&barrier.uris, answer) {
             Some(awaited) => barrier.awaited = awaited,
@@ -56,9 +72,10 @@ impl Workspace {
     /// True if the barrier is over; from then on `behind` says whether it held.
     pub(super) fn is_over(&self, barrier: &mut Barrier) -> bool {
         barrier.awaited.retain(|(uri, instance, lsp_version)| {
-            self.documents
-                .get(uri)
-                .is_some_and(|it| (it.instance, it.lsp_version) < (*instance, *lsp_version) && it.instance <= *instance)
+            self.documents.get(uri).is_some_and(|it| {
+                (it.instance, it.lsp_version) < (*instance, *lsp_version)
+                    && it.instance <= *instance
+            })
         });
         if barrier.answered && barrier.awaited.is_empty() {
             return true;
@@ -72,8 +89,13 @@ impl Workspace {
 
     /// Takes what the editor says of documents; returns the versions that have yet to arrive, or none if the answer is
     /// no barrier. A document that the editor does not name is closed.
-    fn synced(&mut self, uris: &[(String, u32)], answer: Result<Value, String>) -> Option<Vec<(String, u32, i32)>> {
-        let answer = answer.and_then(|it| serde_json::from_value::<SyncResult>(it).map_err(|err| err.to_string()));
+    fn synced(
+        &mut self,
+        uris: &[(String, u32)],
+        answer: Result<Value, String>,
+    ) -> Option<Vec<(String, u32, i32)>> {
+        let answer = answer
+            .and_then(|it| serde_json::from_value::<SyncResult>(it).map_err(|err| err.to_string()));
         let result = match answer {
             Ok(result) => result,
             Err(err) => {
@@ -87,11 +109,17 @@ impl Workspace {
         }
         let mut awaited = Vec::new();
         for (uri, instance) in uris {
-            let Some(document) = self.documents.get_mut(uri) else { continue };
+            let Some(document) = self.documents.get_mut(uri) else {
+                continue;
+            };
             match named.get(uri) {
                 Some(synced) => {
                     document.dirty = synced.dirty.unwrap_or(document.dirty);
-                    awaited.push((uri.clone(), synced.instance.unwrap_or(document.instance), synced.version));
+                    awaited.push((
+                        uri.clone(),
+                        synced.instance.unwrap_or(document.instance),
+                        synced.version,
+                    ));
                 }
                 None if document.instance == *instance => self.closed(uri),
                 None => {}
@@ -109,8 +137,15 @@ impl Workspace {
     }
 
     pub(super) fn probe_answered(&mut self, uris: &[String], answer: Result<Value, String>) {
-        let with_instances: Vec<_> =
-            uris.iter().map(|uri| (uri.clone(), self.documents.get(uri).map_or(0, |it| it.instance))).collect();
+        let with_instances: Vec<_> = uris
+            .iter()
+            .map(|uri| {
+                (
+                    uri.clone(),
+                    self.documents.get(uri).map_or(0, |it| it.instance),
+                )
+            })
+            .collect();
         let awaited = self.synced(&with_instances, answer);
         if awaited.is_some() {
             for uri in uris {

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    Answer, AskId, Call, CallId, CallKind, Compute, ConnectionId, Effect, JobId, JobOwner, Looked, Millis, Outcome,
-    Work, Workspace,
+    Answer, AskId, Call, CallId, CallKind, Compute, ConnectionId, Effect, JobId, JobOwner, Looked,
+    Millis, Outcome, Work, Workspace,
     barrier::{Barrier, EDIT_BARRIER_MS},
     editing::Editing,
     reads::desynced,
@@ -76,14 +76,23 @@ pub(super) struct Gathering {
 impl ChangeCall {
     /// True past the commit point.
     pub(super) fn is_committed(&self) -> bool {
-        matches!(self.phase, Phase::Editing(_) | Phase::Committing | Phase::Showing(_))
+        matches!(
+            self.phase,
+            Phase::Editing(_) | Phase::Committing | Phase::Showing(_)
+        )
     }
 
     /// The verb and the path for messages about a file of the plan.
     pub(super) fn named(&self, plan_idx: usize) -> (&'static str, &str) {
         let plan = &self.plan.files[plan_idx];
-        let step = self.steps.iter().find(|it| it.file == plan.file || it.new_file == Some(plan.file));
-        (step.map_or("edit", |it| it.change.verb()), &plan.result.path)
+        let step = self
+            .steps
+            .iter()
+            .find(|it| it.file == plan.file || it.new_file == Some(plan.file));
+        (
+            step.map_or("edit", |it| it.change.verb()),
+            &plan.result.path,
+        )
     }
 }
 
@@ -96,13 +105,22 @@ impl Workspace {
         is_apply: bool,
         lookups: &Lookups,
     ) -> Result<Option<Answer>, Failure> {
-        let member = |idx: usize, name: &str| if is_apply { format!("changes[{idx}].{name}") } else { name.to_string() };
+        let member = |idx: usize, name: &str| {
+            if is_apply {
+                format!("changes[{idx}].{name}")
+            } else {
+                name.to_string()
+            }
+        };
         if params.changes.is_empty() {
             return Err(Failure::params("changes: must not be empty"));
         }
         for (idx, change) in params.changes.iter().enumerate() {
             if matches!(change, Change::Edit { old_string, .. } if old_string.is_empty()) {
-                return Err(Failure::params(format!("{}: must not be empty", member(idx, "oldString"))));
+                return Err(Failure::params(format!(
+                    "{}: must not be empty",
+                    member(idx, "oldString")
+                )));
             }
         }
         let session = match &params.session_id {
@@ -116,13 +134,15 @@ impl Workspace {
         let mut steps = Vec::with_capacity(params.changes.len());
         for (idx, change) in params.changes.into_iter().enumerate() {
             let mut file = |name: &str| {
-                let key = self.resolve(session_id, name, lookups).map_err(|failure| match failure {
-                    Failure::Fs(mut err) => {
-                        err.change = is_apply.then_some(idx);
-                        Failure::Fs(err)
-                    }
-                    failure @ Failure::Params { .. } => failure,
-                })?;
+                let key =
+                    self.resolve(session_id, name, lookups)
+                        .map_err(|failure| match failure {
+                            Failure::Fs(mut err) => {
+                                err.change = is_apply.then_some(idx);
+                                Failure::Fs(err)
+                            }
+                            failure @ Failure::Params { .. } => failure,
+                        })?;
                 let known = keys.iter().position(|it| *it == key);
                 Ok::<_, Failure>(known.unwrap_or_else(|| {
                     keys.push(key);
@@ -134,7 +154,11 @@ impl Workspace {
                 Change::Rename { new_path, .. } => Some(file(new_path)?),
                 _ => None,
             };
-            steps.push(Step { change, file: path, new_file });
+            steps.push(Step {
+                change,
+                file: path,
+                new_file,
+            });
         }
         let call = ChangeCall {
             steps,
@@ -147,21 +171,40 @@ impl Workspace {
             started: None,
             attempts: 0,
             phase: Phase::Queued,
-            plan: Plan { files: Vec::new(), versions: Vec::new() },
+            plan: Plan {
+                files: Vec::new(),
+                versions: Vec::new(),
+            },
             marks: Vec::new(),
             staged: None,
             done_at: BTreeMap::new(),
         };
-        self.enqueue(id, Call { connection, session, keys, kind: CallKind::Change(Box::new(call)) });
+        self.enqueue(
+            id,
+            Call {
+                connection,
+                session,
+                keys,
+                kind: CallKind::Change(Box::new(call)),
+            },
+        );
         self.start_if_first(id);
         Ok(None)
     }
 
     /// Starts a call if it is at the head of all its queues.
     pub(super) fn start_if_first(&mut self, id: CallId) {
-        let Some(call) = self.calls.get(&id) else { return };
-        let CallKind::Change(change) = &call.kind else { return };
-        let is_first = |key: &FileKey| self.files.get(key).is_some_and(|it| it.queue.front() == Some(&id));
+        let Some(call) = self.calls.get(&id) else {
+            return;
+        };
+        let CallKind::Change(change) = &call.kind else {
+            return;
+        };
+        let is_first = |key: &FileKey| {
+            self.files
+                .get(key)
+                .is_some_and(|it| it.queue.front() == Some(&id))
+        };
         if !matches!(change.phase, Phase::Queued) || !call.keys.iter().all(is_first) {
             return;
         }
@@ -172,19 +215,32 @@ impl Workspace {
 
     /// Asks for what a plan needs: a barrier for the open documents, a look at the closed files.
     pub(super) fn gather(&mut self, id: CallId, mut call: Call) {
-        let CallKind::Change(change) = &mut call.kind else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
         change.started.get_or_insert(self.now);
         let keys = change.keys.clone();
-        let uris = keys.iter().filter_map(|key| Some(self.document_of(key)?.0.to_string())).collect();
+        let uris = keys
+            .iter()
+            .filter_map(|key| Some(self.document_of(key)?.0.to_string()))
+            .collect();
         let barrier = self.barrier(id, uris, EDIT_BARRIER_MS);
-        change.phase = Phase::Gathering(Gathering { barrier, looks: BTreeMap::new(), looked: vec![None; keys.len()] });
+        change.phase = Phase::Gathering(Gathering {
+            barrier,
+            looks: BTreeMap::new(),
+            looked: vec![None; keys.len()],
+        });
         self.go_on_changing(id, call);
     }
 
     /// Plans again from the start, if that has not been tried too often; else gives the call back.
     pub(super) fn retry(&mut self, id: CallId, mut call: Call) -> Result<(), Call> {
-        let CallKind::Change(change) = &mut call.kind else { return Err(call) };
-        let is_late = change.started.is_some_and(|it| self.now > it + RETRY_UNTIL_MS);
+        let CallKind::Change(change) = &mut call.kind else {
+            return Err(call);
+        };
+        let is_late = change
+            .started
+            .is_some_and(|it| self.now > it + RETRY_UNTIL_MS);
         if change.attempts >= RETRIES || is_late {
             return Err(call);
         }
@@ -194,13 +250,27 @@ impl Workspace {
         Ok(())
     }
 
-    pub(super) fn change_answered(&mut self, id: CallId, mut call: Call, ask: AskId, answer: Result<Value, String>) {
-        let CallKind::Change(change) = &mut call.kind else { return };
+    pub(super) fn change_answered(
+        &mut self,
+        id: CallId,
+        mut call: Call,
+        ask: AskId,
+        answer: Result<Value, String>,
+    ) {
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
         match &mut change.phase {
-            Phase::Gathering(Gathering { barrier: Some(barrier), .. }) => {
+            Phase::Gathering(Gathering {
+                barrier: Some(barrier),
+                ..
+            }) => {
                 self.barrier_answered(barrier, answer);
-                let uris: Vec<String> =
-                    change.keys.iter().filter_map(|key| Some(self.document_of(key)?.0.to_string())).collect();
+                let uris: Vec<String> = change
+                    .keys
+                    .iter()
+                    .filter_map(|key| Some(self.document_of(key)?.0.to_string()))
+                    .collect();
                 if !barrier.behind {
                     for uri in uris {
                         self.settle(&uri);
@@ -219,7 +289,9 @@ impl Workspace {
     }
 
     pub(super) fn change_done(&mut self, id: CallId, mut call: Call, job: JobId, outcome: Outcome) {
-        let CallKind::Change(change) = &mut call.kind else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
         match (&mut change.phase, outcome) {
             (Phase::Gathering(gathering), Outcome::Looked(looked)) => {
                 if let Some(file) = gathering.looks.remove(&job) {
@@ -230,7 +302,9 @@ impl Workspace {
             }
             (Phase::Planning, Outcome::Plan(plan)) => self.planned(id, call, plan),
             (Phase::Staging, Outcome::Staged(staged)) => self.staged(id, call, job, staged),
-            (Phase::Committing, Outcome::Committed(committed)) => self.committed(id, call, committed),
+            (Phase::Committing, Outcome::Committed(committed)) => {
+                self.committed(id, call, committed)
+            }
             (Phase::Editing(_), Outcome::Judged(verdicts)) => self.judged(id, call, &verdicts),
             _ => {
                 self.calls.insert(id, call);
@@ -240,7 +314,9 @@ impl Workspace {
 
     /// Looks whether what the call waits for has come.
     pub(super) fn go_on_changing(&mut self, id: CallId, mut call: Call) {
-        let CallKind::Change(change) = &mut call.kind else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
         match &mut change.phase {
             Phase::Gathering(_) => self.go_on_gathering(id, call),
             Phase::Editing(_) => self.go_on_editing(id, call),
@@ -260,19 +336,31 @@ impl Workspace {
     }
 
     fn go_on_gathering(&mut self, id: CallId, mut call: Call) {
-        let CallKind::Change(change) = &mut call.kind else { return };
-        let Phase::Gathering(gathering) = &mut change.phase else { return };
-        let mut is_waiting = gathering.barrier.as_mut().is_some_and(|it| !self.is_over(it));
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
+        let Phase::Gathering(gathering) = &mut change.phase else {
+            return;
+        };
+        let mut is_waiting = gathering
+            .barrier
+            .as_mut()
+            .is_some_and(|it| !self.is_over(it));
         for (idx, key) in change.keys.iter().enumerate() {
             if let Some((_, document)) = self.document_of(key) {
                 is_waiting |= document.is_checking;
-            } else if gathering.looked[idx].is_none() && !gathering.looks.values().any(|it| *it == idx) {
+            } else if gathering.looked[idx].is_none()
+                && !gathering.looks.values().any(|it| *it == idx)
+            {
                 if matches!(key, FileKey::Path(_)) {
                     let job = self.look(JobOwner::Call(id), key.clone(), None);
                     gathering.looks.insert(job, idx);
                 } else {
                     let detail = "it is no longer open in the editor".to_string();
-                    let err = DiskError { kind: DiskErrorKind::NotFound, detail };
+                    let err = DiskError {
+                        kind: DiskErrorKind::NotFound,
+                        detail,
+                    };
                     gathering.looked[idx] = Some(Looked::Refused(err));
                 }
             }
@@ -309,7 +397,10 @@ impl Workspace {
         for (key, looked) in change.keys.iter().zip(looked) {
             let entry = session.and_then(|(id, _)| self.sessions.get(id)?.ledger.get(key).cloned());
             let file = self.files.get(key);
-            let changed_by = entry.as_ref().and_then(|it| Some(file?.authors_since(it.seq))).unwrap_or_default();
+            let changed_by = entry
+                .as_ref()
+                .and_then(|it| Some(file?.authors_since(it.seq)))
+                .unwrap_or_default();
             let unsynced = file.is_some_and(|it| it.unsynced);
             let input = if let Some((uri, document)) = self.document_of(key) {
                 marks.push((uri.to_string(), document.instance, document.generation));
@@ -331,7 +422,11 @@ impl Workspace {
                 };
                 let obstacle = unsynced.then(|| {
                     let what = "the editor has it open without sending its text";
-                    FsError::new(Code::FsOpen, what, "close it in the editor, or ask the user to")
+                    FsError::new(
+                        Code::FsOpen,
+                        what,
+                        "close it in the editor, or ask the user to",
+                    )
                 });
                 FileInput {
                     key: key.clone(),
@@ -362,7 +457,8 @@ impl Workspace {
     fn obstacle(&self, key: &FileKey, nth: usize) -> Option<FsError> {
         let (uri, document) = self.document_of(key)?;
         let unsupported = |what: &str| {
-            let remedy = "install the Abreast plugin for this editor, or close the file in the editor";
+            let remedy =
+                "install the Abreast plugin for this editor, or close the file in the editor";
             Some(FsError::new(Code::FsUnsupportedClient, what, remedy))
         };
         if !self.client.strict {
@@ -370,7 +466,9 @@ impl Workspace {
                 return unsupported("it is open in an editor that cannot refuse a stale edit");
             }
             if nth > 1 && !self.client.transactional {
-                return unsupported("it is the second open document of the call, and this editor cannot change several as one");
+                return unsupported(
+                    "it is the second open document of the call, and this editor cannot change several as one",
+                );
             }
         }
         if document.desynced {
@@ -383,9 +481,18 @@ impl Workspace {
         }
         if document.read_only {
             let what = "the editor's buffer is read-only";
-            return Some(FsError::new(Code::FsReadOnly, what, "ask the user to make it writable"));
+            return Some(FsError::new(
+                Code::FsReadOnly,
+                what,
+                "ask the user to make it writable",
+            ));
         }
-        let others = self.files.get(key).into_iter().flat_map(|it| &it.uris).filter(|it| *it != uri);
+        let others = self
+            .files
+            .get(key)
+            .into_iter()
+            .flat_map(|it| &it.uris)
+            .filter(|it| *it != uri);
         let mut others = others.filter_map(|it| self.documents.get(it));
         if document.conflict || others.any(|it| !it.text().same(&document.text())) {
             let what = if document.conflict {
@@ -393,16 +500,27 @@ impl Workspace {
             } else {
                 "the editor shows it twice, with different texts"
             };
-            return Some(FsError::new(Code::FsConflict, what, "ask the user to resolve it"));
+            return Some(FsError::new(
+                Code::FsConflict,
+                what,
+                "ask the user to resolve it",
+            ));
         }
         document.has_undecodable().then(|| {
-            let what = "its text has U+FFFD for bytes that are not UTF-8, which saving would destroy";
-            FsError::new(Code::FsNotText, what, "open it in the editor with the right encoding")
+            let what =
+                "its text has U+FFFD for bytes that are not UTF-8, which saving would destroy";
+            FsError::new(
+                Code::FsNotText,
+                what,
+                "open it in the editor with the right encoding",
+            )
         })
     }
 
     fn planned(&mut self, id: CallId, mut call: Call, plan: Result<Plan, Box<FsError>>) {
-        let CallKind::Change(change) = &mut call.kind else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
         let plan = match plan {
             Ok(plan) => plan,
             Err(err) => {
@@ -412,7 +530,12 @@ impl Workspace {
         };
         let is_current = self.is_as_planned(&change.marks);
         for (file, version) in &plan.versions {
-            let Some(uri) = self.document_of(&change.keys[*file]).map(|it| it.0.to_string()) else { continue };
+            let Some(uri) = self
+                .document_of(&change.keys[*file])
+                .map(|it| it.0.to_string())
+            else {
+                continue;
+            };
             let mark = change.marks.iter().find(|it| it.0 == uri);
             if let Some(document) = self.documents.get_mut(&uri)
                 && mark.is_some_and(|it| it.2 == document.generation)
@@ -422,8 +545,20 @@ impl Workspace {
         }
         change.plan = plan;
         if change.dry_run {
-            let files = change.plan.files.iter().map(|it| it.result.clone()).collect();
-            self.finish(id, &call, Ok(Answer::Applied(ApplyResult { files, dry_run: true })));
+            let files = change
+                .plan
+                .files
+                .iter()
+                .map(|it| it.result.clone())
+                .collect();
+            self.finish(
+                id,
+                &call,
+                Ok(Answer::Applied(ApplyResult {
+                    files,
+                    dry_run: true,
+                })),
+            );
         } else if !is_current {
             self.retry_or_refuse(id, call);
         } else {
@@ -434,24 +569,35 @@ impl Workspace {
     /// True if the documents still hold what was planned on.
     pub(super) fn is_as_planned(&self, marks: &[(String, u32, u64)]) -> bool {
         marks.iter().all(|(uri, instance, generation)| {
-            self.documents.get(uri).is_some_and(|it| it.instance == *instance && it.generation == *generation)
+            self.documents
+                .get(uri)
+                .is_some_and(|it| it.instance == *instance && it.generation == *generation)
         })
     }
 
     /// Plans again, or says that the document would not hold still.
     pub(super) fn retry_or_refuse(&mut self, id: CallId, call: Call) {
-        let Err(call) = self.retry(id, call) else { return };
-        let CallKind::Change(change) = &call.kind else { return };
+        let Err(call) = self.retry(id, call) else {
+            return;
+        };
+        let CallKind::Change(change) = &call.kind else {
+            return;
+        };
         let (verb, path) = change.named(0);
         let uri = change.plan.files.first().map_or("", |it| &it.result.uri);
-        let what = format!("cannot {verb} \"{path}\": the document kept changing while the edit was under way");
-        let err = FsError::new(Code::FsEditorRejected, what, "read it again, then retry").at(path, uri);
+        let what = format!(
+            "cannot {verb} \"{path}\": the document kept changing while the edit was under way"
+        );
+        let err =
+            FsError::new(Code::FsEditorRejected, what, "read it again, then retry").at(path, uri);
         self.finish(id, &call, Err(err.into()));
     }
 
     /// Stages the changes of closed files, then has the editor change the open ones, then commits.
     fn carry_out(&mut self, id: CallId, mut call: Call) {
-        let CallKind::Change(change) = &mut call.kind else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
         let changes = Self::disk_changes(&change.plan);
         if changes.is_empty() {
             self.edit_or_commit(id, call);
@@ -464,8 +610,15 @@ impl Workspace {
 
     /// Everything is prepared and as it was planned on.
     pub(super) fn edit_or_commit(&mut self, id: CallId, call: Call) {
-        let CallKind::Change(change) = &call.kind else { return };
-        if change.plan.files.iter().any(|it| it.result.via == Via::Editor && !it.is_noop()) {
+        let CallKind::Change(change) = &call.kind else {
+            return;
+        };
+        if change
+            .plan
+            .files
+            .iter()
+            .any(|it| it.result.via == Via::Editor && !it.is_noop())
+        {
             self.send(id, call);
         } else {
             self.commit(id, call);
@@ -476,7 +629,10 @@ impl Workspace {
     pub(super) fn abort_staged(&mut self, change: &ChangeCall) {
         if let Some(staged) = change.staged {
             let job = JobId(self.new_id());
-            self.effects.push(Effect::Start { job, work: Work::Abort { staged } });
+            self.effects.push(Effect::Start {
+                job,
+                work: Work::Abort { staged },
+            });
         }
     }
 
@@ -486,7 +642,9 @@ impl Workspace {
 
     /// The changes are made and verified: the ledger gets the result, the caller the answer.
     pub(super) fn succeed(&mut self, id: CallId, call: &Call) {
-        let CallKind::Change(change) = &call.kind else { return };
+        let CallKind::Change(change) = &call.kind else {
+            return;
+        };
         let mut files = Vec::with_capacity(change.plan.files.len());
         for (idx, plan) in change.plan.files.iter().enumerate() {
             let mut result = plan.result.clone();
@@ -494,15 +652,35 @@ impl Workspace {
                 result.dirty = self.document_of(&plan.key).map(|it| it.1.dirty);
             }
             files.push(result);
-            let unchanged_at = || change.marks.iter().find(|it| it.0 == plan.result.uri).map(|it| it.2);
-            let seq = change.done_at.get(&idx).copied().or_else(unchanged_at).unwrap_or(self.seq);
+            let unchanged_at = || {
+                change
+                    .marks
+                    .iter()
+                    .find(|it| it.0 == plan.result.uri)
+                    .map(|it| it.2)
+            };
+            let seq = change
+                .done_at
+                .get(&idx)
+                .copied()
+                .or_else(unchanged_at)
+                .unwrap_or(self.seq);
             self.observe_result(call, plan, seq);
         }
-        self.finish(id, call, Ok(Answer::Applied(ApplyResult { files, dry_run: false })));
+        self.finish(
+            id,
+            call,
+            Ok(Answer::Applied(ApplyResult {
+                files,
+                dry_run: false,
+            })),
+        );
     }
 
     fn observe_result(&mut self, call: &Call, plan: &FilePlan, seq: u64) {
-        let Some(session) = self.live_session(call.session.as_ref()) else { return };
+        let Some(session) = self.live_session(call.session.as_ref()) else {
+            return;
+        };
         if let Some(from) = &plan.renamed_from {
             session.ledger.remove(from);
         }

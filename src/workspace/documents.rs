@@ -71,7 +71,9 @@ impl Document {
 }
 
 fn has_replacement_character(text: &Text) -> bool {
-    !crate::text::matching::find(text, "\u{FFFD}", 1).ranges.is_empty()
+    !crate::text::matching::find(text, "\u{FFFD}", 1)
+        .ranges
+        .is_empty()
 }
 
 impl Workspace {
@@ -81,7 +83,10 @@ impl Workspace {
             return Some(uri.to_string());
         }
         let path = path::file_uri_to_path(uri)?;
-        self.documents.iter().find(|it| it.1.path.as_ref() == Some(&path)).map(|it| it.0.clone())
+        self.documents
+            .iter()
+            .find(|it| it.1.path.as_ref() == Some(&path))
+            .map(|it| it.0.clone())
     }
 
     /// The document that shows a file: the one opened last.
@@ -91,7 +96,9 @@ impl Workspace {
     }
 
     fn has_entries(&self, key: &FileKey) -> bool {
-        self.sessions.values().any(|it| it.ledger.get(key).is_some())
+        self.sessions
+            .values()
+            .any(|it| it.ledger.get(key).is_some())
     }
 
     /// Notes that somebody changed a file.
@@ -130,16 +137,29 @@ impl Workspace {
             pending: None,
             unknown: None,
         };
-        self.files.entry(key.clone()).or_default().uris.push(uri.to_string());
+        self.files
+            .entry(key.clone())
+            .or_default()
+            .uris
+            .push(uri.to_string());
         let is_file = matches!(key, FileKey::Path(_));
         let mut look = is_file && has_replacement_character(&opened);
         if self.has_entries(&key) {
             let version = Version::of(&opened);
             document.version = Some(version);
             let differs = |entry: &Entry| entry.observation != Observation::Present(version);
-            if self.sessions.values().filter_map(|it| it.ledger.get(&key)).any(differs) {
+            if self
+                .sessions
+                .values()
+                .filter_map(|it| it.ledger.get(&key))
+                .any(differs)
+            {
                 let disk = self.files.get(&key).and_then(|it| it.disk);
-                let author = if disk == Some(Some(version)) { Author::Disk } else { Author::Human };
+                let author = if disk == Some(Some(version)) {
+                    Author::Disk
+                } else {
+                    Author::Human
+                };
                 self.note_opened_otherwise(&key, author);
                 document.opened = Some((opened.clone(), version));
                 look |= is_file;
@@ -149,7 +169,14 @@ impl Workspace {
         document.is_checking = look;
         self.documents.insert(uri.to_string(), document);
         if look {
-            self.look(JobOwner::Opened { uri: uri.to_string(), instance }, key.clone(), Some(opened));
+            self.look(
+                JobOwner::Opened {
+                    uri: uri.to_string(),
+                    instance,
+                },
+                key.clone(),
+                Some(opened),
+            );
         }
         self.poke_all(&key);
     }
@@ -160,7 +187,11 @@ impl Workspace {
             .sessions
             .values()
             .filter_map(|it| it.ledger.get(key))
-            .any(|entry| self.files.get(key).is_none_or(|file| file.authors_since(entry.seq).is_empty()));
+            .any(|entry| {
+                self.files
+                    .get(key)
+                    .is_none_or(|file| file.authors_since(entry.seq).is_empty())
+            });
         if unexplained {
             self.note_change(key, author);
         }
@@ -169,13 +200,23 @@ impl Workspace {
     /// The disk was looked at after a didOpen: a clean document and its file may differ by the final line break without
     /// anybody having changed anything; and bytes that are no UTF-8 cannot come back from U+FFFD.
     pub(super) fn looked_after_open(&mut self, uri: &str, instance: u32, looked: &Looked) {
-        let Some(document) = self.documents.get_mut(uri).filter(|it| it.instance == instance) else { return };
+        let Some(document) = self
+            .documents
+            .get_mut(uri)
+            .filter(|it| it.instance == instance)
+        else {
+            return;
+        };
         document.is_checking = false;
         let opened = document.opened.take();
         let key = document.key.clone();
         match looked {
             Looked::Refused(err) => document.undecodable = err.kind == DiskErrorKind::NotText,
-            Looked::Text { version, alike: true, .. } => {
+            Looked::Text {
+                version,
+                alike: true,
+                ..
+            } => {
                 if let Some((text, opened)) = opened {
                     self.hand_over(&key, *version, opened, &text);
                 }
@@ -198,23 +239,36 @@ impl Workspace {
         self.touch(key, None);
     }
 
-    pub(super) fn changed(&mut self, uri: &str, lsp_version: i32, changes: Option<Vec<ContentChange>>) {
+    pub(super) fn changed(
+        &mut self,
+        uri: &str,
+        lsp_version: i32,
+        changes: Option<Vec<ContentChange>>,
+    ) {
         let Some(uri) = self.document_uri(uri) else {
-            self.log(tracing::Level::WARN, format!("a change of {uri}, which is not open, was ignored"));
+            self.log(
+                tracing::Level::WARN,
+                format!("a change of {uri}, which is not open, was ignored"),
+            );
             return;
         };
         let Some(changes) = changes else {
             self.desync(&uri, "a change that cannot be decoded");
             return;
         };
-        let Some(document) = self.documents.get_mut(&uri) else { return };
+        let Some(document) = self.documents.get_mut(&uri) else {
+            return;
+        };
         let is_full = changes.first().is_some_and(|it| it.range.is_none());
         if document.desynced && !is_full {
             document.lsp_version = document.lsp_version.max(lsp_version);
             return;
         }
         if lsp_version <= document.lsp_version && !document.desynced {
-            let reason = format!("version {lsp_version} after version {}", document.lsp_version);
+            let reason = format!(
+                "version {lsp_version} after version {}",
+                document.lsp_version
+            );
             self.desync(&uri, &reason);
             return;
         }
@@ -233,11 +287,19 @@ impl Workspace {
         self.poke_all(&key);
     }
 
-    fn apply_change(&mut self, uri: &str, key: &FileKey, change: &ContentChange) -> Result<(), String> {
+    fn apply_change(
+        &mut self,
+        uri: &str,
+        key: &FileKey,
+        change: &ContentChange,
+    ) -> Result<(), String> {
         let seq = self.next_seq();
         let encoding = self.client.encoding;
         let lone_cr_is_text = self.client.lone_cr_is_text;
-        let document = self.documents.get_mut(uri).ok_or("the document was closed")?;
+        let document = self
+            .documents
+            .get_mut(uri)
+            .ok_or("the document was closed")?;
         let splice = match change.range {
             None => {
                 document.buffer = Buffer::new(&change.text, lone_cr_is_text);
@@ -250,7 +312,10 @@ impl Workspace {
                 let start = document.buffer.byte_at(range.start, encoding);
                 let end = document.buffer.byte_at(range.end, encoding).max(start);
                 document.buffer.replace(start..end, &change.text);
-                Some(Splice { range: start..end, text: change.text.clone() })
+                Some(Splice {
+                    range: start..end,
+                    text: change.text.clone(),
+                })
             }
         };
         document.generation = seq;
@@ -262,7 +327,9 @@ impl Workspace {
             self.credit(uri);
             return Ok(());
         }
-        let Some(document) = self.documents.get_mut(uri) else { return Ok(()) };
+        let Some(document) = self.documents.get_mut(uri) else {
+            return Ok(());
+        };
         let mut author = Some(Author::Human);
         if let Some((id, pending)) = &mut document.pending {
             let id = *id;
@@ -290,31 +357,46 @@ impl Workspace {
 
     /// The text here is not the editor's any more: nothing is done with it until the editor has sent all of it.
     fn desync(&mut self, uri: &str, reason: &str) {
-        let Some(document) = self.documents.get_mut(uri) else { return };
+        let Some(document) = self.documents.get_mut(uri) else {
+            return;
+        };
         let was_desynced = document.desynced;
         document.desynced = true;
         document.generation = self.seq + 1;
         document.version = None;
         let key = document.key.clone();
-        self.log(tracing::Level::WARN, format!("{uri}: {reason}; asking the editor for the full text"));
+        self.log(
+            tracing::Level::WARN,
+            format!("{uri}: {reason}; asking the editor for the full text"),
+        );
         self.note_change(&key, Author::Human);
         if self.client.sync && !was_desynced {
             let params = serde_json::json!({ "uris": [uri], "full": [uri] });
-            self.ask(super::AskOwner::Probe(vec![uri.to_string()]), "abreast/sync", params);
+            self.ask(
+                super::AskOwner::Probe(vec![uri.to_string()]),
+                "abreast/sync",
+                params,
+            );
         }
         self.poke_all(&key);
     }
 
     pub(super) fn saved(&mut self, uri: &str) {
-        let Some(uri) = self.document_uri(uri) else { return };
+        let Some(uri) = self.document_uri(uri) else {
+            return;
+        };
         if let Some(document) = self.documents.get_mut(&uri) {
             document.dirty = false;
         }
     }
 
     pub(super) fn closed(&mut self, uri: &str) {
-        let Some(uri) = self.document_uri(uri) else { return };
-        let Some(document) = self.remove_document(&uri) else { return };
+        let Some(uri) = self.document_uri(uri) else {
+            return;
+        };
+        let Some(document) = self.remove_document(&uri) else {
+            return;
+        };
         let key = document.key;
         if document.dirty {
             // What was typed and not saved is gone.
@@ -327,7 +409,14 @@ impl Workspace {
         if matches!(key, FileKey::Path(_)) && is_closed && self.has_entries(&key) {
             let closed_at = document.version.filter(|_| !document.dirty);
             let like = Some(document.buffer.text());
-            self.look(JobOwner::File { key: key.clone(), closed_at }, key.clone(), like);
+            self.look(
+                JobOwner::File {
+                    key: key.clone(),
+                    closed_at,
+                },
+                key.clone(),
+                like,
+            );
         }
         self.touch(&key, None);
         self.poke_all(&key);
@@ -352,8 +441,12 @@ impl Workspace {
         if let (Some(unsynced), Some(key)) = (state.unsynced, key) {
             self.files.entry(key).or_default().unsynced = unsynced;
         }
-        let Some(uri) = self.document_uri(&state.uri) else { return };
-        let Some(document) = self.documents.get_mut(&uri) else { return };
+        let Some(uri) = self.document_uri(&state.uri) else {
+            return;
+        };
+        let Some(document) = self.documents.get_mut(&uri) else {
+            return;
+        };
         document.dirty = state.dirty.unwrap_or(document.dirty);
         document.read_only = state.read_only.unwrap_or(document.read_only);
         document.conflict = state.conflict.unwrap_or(document.conflict);
@@ -363,13 +456,33 @@ impl Workspace {
     pub(super) fn files_changed(&mut self, keys: Vec<FileKey>) {
         for key in keys {
             if self.document_of(&key).is_none() && self.has_entries(&key) {
-                self.look(JobOwner::File { key: key.clone(), closed_at: None }, key, None);
+                self.look(
+                    JobOwner::File {
+                        key: key.clone(),
+                        closed_at: None,
+                    },
+                    key,
+                    None,
+                );
             }
         }
     }
 
-    pub(super) fn looked_at_file(&mut self, key: FileKey, closed_at: Option<Version>, looked: Looked) {
-        if let (Some(from), Looked::Text { text, version, alike: true }) = (closed_at, &looked) {
+    pub(super) fn looked_at_file(
+        &mut self,
+        key: FileKey,
+        closed_at: Option<Version>,
+        looked: Looked,
+    ) {
+        if let (
+            Some(from),
+            Looked::Text {
+                text,
+                version,
+                alike: true,
+            },
+        ) = (closed_at, &looked)
+        {
             self.hand_over(&key, from, *version, text);
         }
         self.learn(&key, &looked);
@@ -397,7 +510,11 @@ impl Workspace {
         };
         let is_news = match before {
             Some(before) => before != now,
-            None => self.sessions.values().filter_map(|it| it.ledger.get(key)).any(unexplained),
+            None => self
+                .sessions
+                .values()
+                .filter_map(|it| it.ledger.get(key))
+                .any(unexplained),
         };
         if is_news {
             self.note_change(key, Author::Disk);
@@ -406,8 +523,12 @@ impl Workspace {
 
     /// Decides whether an edit of unknown outcome landed, now that the editor has reported everything.
     pub(super) fn settle(&mut self, uri: &str) {
-        let Some(document) = self.documents.get_mut(uri) else { return };
-        let Some(unknown) = &document.unknown else { return };
+        let Some(document) = self.documents.get_mut(uri) else {
+            return;
+        };
+        let Some(unknown) = &document.unknown else {
+            return;
+        };
         let verdict = unknown.pending.judgement(document.buffer.text()).run();
         let key = document.key.clone();
         if verdict == Verdict::Missing {
@@ -424,8 +545,12 @@ impl Workspace {
 
     /// An edit of unknown outcome landed after all: its session has seen the result.
     fn credit(&mut self, uri: &str) {
-        let Some(document) = self.documents.get_mut(uri) else { return };
-        let Some(unknown) = document.unknown.take() else { return };
+        let Some(document) = self.documents.get_mut(uri) else {
+            return;
+        };
+        let Some(unknown) = document.unknown.take() else {
+            return;
+        };
         let merged = !document.buffer.text().same(unknown.pending.planned());
         let key = document.key.clone();
         let author = Self::session_author(unknown.session.as_ref());
@@ -451,7 +576,10 @@ impl Workspace {
 
     /// An answer that came after its deadline: a barrier tells what became of the edit.
     pub(super) fn late_answer(&mut self, ask: AskId, answer: Result<serde_json::Value, String>) {
-        let mut unsettled = self.documents.iter().filter(|it| it.1.unknown.as_ref().is_some_and(|it| it.ask == ask));
+        let mut unsettled = self
+            .documents
+            .iter()
+            .filter(|it| it.1.unknown.as_ref().is_some_and(|it| it.ask == ask));
         let uris: Vec<String> = unsettled.by_ref().map(|it| it.0.clone()).collect();
         drop(answer);
         if self.client.sync {
@@ -466,7 +594,11 @@ impl Workspace {
     /// The version of a document's content, computed if need be.
     pub(super) fn document_version(&mut self, uri: &str) -> Option<Version> {
         let document = self.documents.get_mut(uri)?;
-        Some(*document.version.get_or_insert_with(|| Version::of(&document.buffer.text())))
+        Some(
+            *document
+                .version
+                .get_or_insert_with(|| Version::of(&document.buffer.text())),
+        )
     }
 
     /// Asks to be woken with a batch for `ledgerChanged`.

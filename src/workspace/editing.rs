@@ -67,77 +67,131 @@ struct Order {
 impl Workspace {
     /// Sends the planned edits of all open documents of the call.
     pub(super) fn send(&mut self, id: CallId, call: Call) {
-        let CallKind::Change(change) = &call.kind else { return };
+        let CallKind::Change(change) = &call.kind else {
+            return;
+        };
         let plans = change.plan.files.iter().enumerate();
-        let orders = plans.filter(|it| it.1.result.via == Via::Editor && !it.1.is_noop()).filter_map(|(idx, plan)| {
-            Some(Order {
-                plan_idx: idx,
-                uri: plan.result.uri.clone(),
-                before: plan.before.clone()?,
-                after: plan.after.clone()?,
-                splices: plan.splices.clone(),
-                edits: plan.edits.clone(),
-            })
-        });
+        let orders = plans
+            .filter(|it| it.1.result.via == Via::Editor && !it.1.is_noop())
+            .filter_map(|(idx, plan)| {
+                Some(Order {
+                    plan_idx: idx,
+                    uri: plan.result.uri.clone(),
+                    before: plan.before.clone()?,
+                    after: plan.after.clone()?,
+                    splices: plan.splices.clone(),
+                    edits: plan.edits.clone(),
+                })
+            });
         let orders = orders.collect();
         self.send_orders(id, call, orders, None);
     }
 
-    fn send_orders(&mut self, id: CallId, mut call: Call, orders: Vec<Order>, rollback: Option<Box<FsError>>) {
+    fn send_orders(
+        &mut self,
+        id: CallId,
+        mut call: Call,
+        orders: Vec<Order>,
+        rollback: Option<Box<FsError>>,
+    ) {
         let session_id = call.session.as_ref().map(|it| it.0.clone());
-        let CallKind::Change(change) = &mut call.kind else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
         let deadline = self.now + EDIT_MS;
         let mut sent = Vec::new();
         let mut document_changes = Vec::new();
         let mut details = Vec::new();
         for order in orders {
-            let Some(document) = self.documents.get_mut(&order.uri) else { continue };
-            let edits: Vec<Value> =
-                order.edits.iter().map(|it| json!({ "range": it.range, "newText": it.new_text })).collect();
+            let Some(document) = self.documents.get_mut(&order.uri) else {
+                continue;
+            };
+            let edits: Vec<Value> = order
+                .edits
+                .iter()
+                .map(|it| json!({ "range": it.range, "newText": it.new_text }))
+                .collect();
             let old_texts: Vec<&str> = order.edits.iter().map(|it| it.old_text.as_str()).collect();
             let identifier = json!({ "uri": order.uri, "version": document.lsp_version });
             document_changes.push(json!({ "textDocument": identifier, "edits": edits }));
-            details.push(json!({ "uri": order.uri, "instance": document.instance, "oldTexts": old_texts }));
+            details.push(
+                json!({ "uri": order.uri, "instance": document.instance, "oldTexts": old_texts }),
+            );
             document.pending = Some((id, Pending::new(order.before, order.after, order.splices)));
             let (instance, lsp_version) = (document.instance, document.lsp_version);
-            sent.push(Sent { plan_idx: order.plan_idx, uri: order.uri, instance, lsp_version, landed: None });
+            sent.push(Sent {
+                plan_idx: order.plan_idx,
+                uri: order.uri,
+                instance,
+                lsp_version,
+                landed: None,
+            });
         }
         let mut abreast = json!({ "documents": details, "deadline": deadline });
-        for (name, value) in [("sessionId", &session_id), ("callId", &change.call_id), ("label", &change.label)] {
+        for (name, value) in [
+            ("sessionId", &session_id),
+            ("callId", &change.call_id),
+            ("label", &change.label),
+        ] {
             if let Some(value) = value {
                 abreast[name] = json!(value);
             }
         }
-        let mut params = json!({ "edit": { "documentChanges": document_changes }, "abreast": abreast });
+        let mut params =
+            json!({ "edit": { "documentChanges": document_changes }, "abreast": abreast });
         if let Some(label) = &change.label {
             params["label"] = json!(label);
         }
         let ask = self.ask(AskOwner::Call(id), "workspace/applyEdit", params);
         self.alarms.insert((deadline, super::Alarm::Call(id)));
-        let editing = Editing { ask, deadline, answer: None, barrier: None, is_judging: false, sent, rollback };
+        let editing = Editing {
+            ask,
+            deadline,
+            answer: None,
+            barrier: None,
+            is_judging: false,
+            sent,
+            rollback,
+        };
         change.phase = Phase::Editing(Box::new(editing));
         self.park(id, call);
     }
 
-    pub(super) fn edit_answered(&mut self, editing: &mut Editing, ask: AskId, answer: Result<Value, String>) {
+    pub(super) fn edit_answered(
+        &mut self,
+        editing: &mut Editing,
+        ask: AskId,
+        answer: Result<Value, String>,
+    ) {
         if let Some(barrier) = editing.barrier.as_mut().filter(|it| it.ask == ask) {
             self.barrier_answered(barrier, answer);
         } else if ask == editing.ask {
-            let parsed = answer.and_then(|it| serde_json::from_value::<ApplyEditResult>(it).map_err(|err| err.to_string()));
+            let parsed = answer.and_then(|it| {
+                serde_json::from_value::<ApplyEditResult>(it).map_err(|err| err.to_string())
+            });
             editing.answer = Some(match parsed {
                 Ok(result) => EditAnswer {
                     applied: result.applied,
-                    reason: result.failure_reason.unwrap_or_else(|| "without a reason".to_string()),
+                    reason: result
+                        .failure_reason
+                        .unwrap_or_else(|| "without a reason".to_string()),
                     code: result.abreast.and_then(|it| it.code),
                 },
-                Err(reason) => EditAnswer { applied: false, reason, code: None },
+                Err(reason) => EditAnswer {
+                    applied: false,
+                    reason,
+                    code: None,
+                },
             });
         }
     }
 
     /// A document just became the text that a call planned.
     pub(super) fn note_landed(&mut self, id: CallId, uri: &str, seq: u64) {
-        if let Some(Call { kind: CallKind::Change(change), .. }) = self.calls.get_mut(&id)
+        if let Some(Call {
+            kind: CallKind::Change(change),
+            ..
+        }) = self.calls.get_mut(&id)
             && let Phase::Editing(editing) = &mut change.phase
             && let Some(sent) = editing.sent.iter_mut().find(|it| it.uri == uri)
         {
@@ -146,9 +200,17 @@ impl Workspace {
     }
 
     pub(super) fn go_on_editing(&mut self, id: CallId, mut call: Call) {
-        let CallKind::Change(change) = &mut call.kind else { return };
-        let Phase::Editing(editing) = &mut change.phase else { return };
-        let is_gone = |sent: &Sent| self.documents.get(&sent.uri).is_none_or(|it| it.instance != sent.instance);
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
+        let Phase::Editing(editing) = &mut change.phase else {
+            return;
+        };
+        let is_gone = |sent: &Sent| {
+            self.documents
+                .get(&sent.uri)
+                .is_none_or(|it| it.instance != sent.instance)
+        };
         if let Some(gone) = editing.sent.iter().position(is_gone) {
             self.closed_while_out(id, call, gone);
             return;
@@ -196,8 +258,12 @@ impl Workspace {
         }
         self.asks.remove(&editing.ask);
         for sent in &editing.sent {
-            let Some(document) = self.documents.get_mut(&sent.uri) else { continue };
-            let Some((_, pending)) = document.pending.take() else { continue };
+            let Some(document) = self.documents.get_mut(&sent.uri) else {
+                continue;
+            };
+            let Some((_, pending)) = document.pending.take() else {
+                continue;
+            };
             let key = document.key.clone();
             if sent.landed.is_none() && pending.moved() {
                 self.note_change(&key, Author::Human);
@@ -207,8 +273,12 @@ impl Workspace {
 
     /// Compares what the buffers hold with what was planned.
     fn judge(&mut self, id: CallId, mut call: Call) {
-        let CallKind::Change(change) = &mut call.kind else { return };
-        let Phase::Editing(editing) = &mut change.phase else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
+        let Phase::Editing(editing) = &mut change.phase else {
+            return;
+        };
         editing.is_judging = true;
         let unlanded = editing.sent.iter().filter(|it| it.landed.is_none());
         let judgements = unlanded.filter_map(|sent| {
@@ -226,15 +296,21 @@ impl Workspace {
 
     pub(super) fn judged(&mut self, id: CallId, mut call: Call, verdicts: &[Verdict]) {
         let author = Self::session_author(call.session.as_ref());
-        let CallKind::Change(change) = &mut call.kind else { return };
-        let Phase::Editing(editing) = &mut change.phase else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
+        let Phase::Editing(editing) = &mut change.phase else {
+            return;
+        };
         if verdicts.contains(&Verdict::Missing) {
             self.unverified(id, call);
             return;
         }
         let unlanded = editing.sent.iter_mut().filter(|it| it.landed.is_none());
         for (sent, verdict) in unlanded.zip(verdicts) {
-            let Some(key) = self.documents.get(&sent.uri).map(|it| it.key.clone()) else { continue };
+            let Some(key) = self.documents.get(&sent.uri).map(|it| it.key.clone()) else {
+                continue;
+            };
             sent.landed = Some(self.note_change(&key, author.clone()));
             if *verdict == Verdict::Merged {
                 self.note_change(&key, Author::Human);
@@ -245,8 +321,12 @@ impl Workspace {
 
     /// The editor's part is done and verified.
     fn edited(&mut self, id: CallId, mut call: Call) {
-        let CallKind::Change(change) = &mut call.kind else { return };
-        let Phase::Editing(editing) = std::mem::replace(&mut change.phase, Phase::Planning) else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
+        let Phase::Editing(editing) = std::mem::replace(&mut change.phase, Phase::Planning) else {
+            return;
+        };
         self.clear_pending(&editing);
         if let Some(err) = editing.rollback {
             self.finish(id, &call, Err((*err).into()));
@@ -262,14 +342,22 @@ impl Workspace {
 
     /// The editor said that it did not apply the edit.
     fn refused(&mut self, id: CallId, mut call: Call) {
-        let CallKind::Change(change) = &mut call.kind else { return };
-        let Phase::Editing(editing) = std::mem::replace(&mut change.phase, Phase::Planning) else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
+        let Phase::Editing(editing) = std::mem::replace(&mut change.phase, Phase::Planning) else {
+            return;
+        };
         self.clear_pending(&editing);
         self.abort_staged(change);
         change.staged = None;
         let answer = editing.answer.as_ref();
         let code = answer.and_then(|it| it.code.as_deref());
-        let has_moved = |sent: &Sent| self.documents.get(&sent.uri).is_none_or(|it| it.lsp_version != sent.lsp_version);
+        let has_moved = |sent: &Sent| {
+            self.documents
+                .get(&sent.uri)
+                .is_none_or(|it| it.lsp_version != sent.lsp_version)
+        };
         let moved = editing.sent.iter().any(has_moved)
             || code.is_some_and(|it| ["version", "instance", "text", "eol"].contains(&it));
         if let Some(err) = editing.rollback {
@@ -283,7 +371,8 @@ impl Workspace {
             let reason = answer.map_or("", |it| it.reason.as_str());
             let what = format!("cannot {verb} \"{path}\": the editor refused the edit ({reason})");
             let remedy = "the editor may be waiting for the user: ask them, then read and retry";
-            let err = FsError::new(Code::FsEditorRejected, what, remedy).at(path, &change.plan.files[idx].result.uri);
+            let err = FsError::new(Code::FsEditorRejected, what, remedy)
+                .at(path, &change.plan.files[idx].result.uri);
             self.finish(id, &call, Err(err.into()));
         }
     }
@@ -291,8 +380,12 @@ impl Workspace {
     /// The editor said that it applied the edit, and its buffer says otherwise.
     fn unverified(&mut self, id: CallId, mut call: Call) {
         let session = call.session.clone();
-        let CallKind::Change(change) = &mut call.kind else { return };
-        let Phase::Editing(editing) = std::mem::replace(&mut change.phase, Phase::Planning) else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
+        let Phase::Editing(editing) = std::mem::replace(&mut change.phase, Phase::Planning) else {
+            return;
+        };
         self.clear_pending(&editing);
         self.abort_staged(change);
         change.staged = None;
@@ -302,9 +395,15 @@ impl Workspace {
                 session.ledger.remove(key);
             }
         }
-        let idx = editing.sent.iter().find(|it| it.landed.is_none()).map_or(0, |it| it.plan_idx);
+        let idx = editing
+            .sent
+            .iter()
+            .find(|it| it.landed.is_none())
+            .map_or(0, |it| it.plan_idx);
         let (verb, path) = change.named(idx);
-        let what = format!("cannot {verb} \"{path}\": the editor said that it applied the edit, but its buffer says otherwise");
+        let what = format!(
+            "cannot {verb} \"{path}\": the editor said that it applied the edit, but its buffer says otherwise"
+        );
         let err = FsError::new(Code::FsUnverified, what, "read the file, then retry")
             .at(path, &change.plan.files[idx].result.uri);
         self.finish(id, &call, Err(err.into()));
@@ -313,18 +412,26 @@ impl Workspace {
     /// The deadline passed without an answer: nobody knows what becomes of the edit.
     fn unanswered(&mut self, id: CallId, mut call: Call) {
         let session = call.session.clone();
-        let CallKind::Change(change) = &mut call.kind else { return };
-        let Phase::Editing(editing) = std::mem::replace(&mut change.phase, Phase::Planning) else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
+        let Phase::Editing(editing) = std::mem::replace(&mut change.phase, Phase::Planning) else {
+            return;
+        };
         self.asks.remove(&editing.ask);
         self.abort_staged(change);
         change.staged = None;
         let mut uris = Vec::new();
         for sent in &editing.sent {
             let plan = &change.plan.files[sent.plan_idx];
-            let (Some(document), Some(version)) = (self.documents.get_mut(&sent.uri), plan.result.version) else {
+            let (Some(document), Some(version)) =
+                (self.documents.get_mut(&sent.uri), plan.result.version)
+            else {
                 continue;
             };
-            let Some((_, pending)) = document.pending.take() else { continue };
+            let Some((_, pending)) = document.pending.take() else {
+                continue;
+            };
             document.unknown = Some(Unknown {
                 ask: editing.ask,
                 pending,
@@ -337,9 +444,12 @@ impl Workspace {
         }
         let idx = editing.sent.first().map_or(0, |it| it.plan_idx);
         let (verb, path) = change.named(idx);
-        let what = format!("cannot {verb} \"{path}\": the editor did not answer in time; the edit may still happen");
+        let what = format!(
+            "cannot {verb} \"{path}\": the editor did not answer in time; the edit may still happen"
+        );
         let remedy = "the editor waits for the user: ask them, then read and retry";
-        let err = FsError::new(Code::FsEditorTimeout, what, remedy).at(path, &change.plan.files[idx].result.uri);
+        let err = FsError::new(Code::FsEditorTimeout, what, remedy)
+            .at(path, &change.plan.files[idx].result.uri);
         self.probe(uris);
         self.finish(id, &call, Err(err.into()));
     }
@@ -347,8 +457,12 @@ impl Workspace {
     /// A document was closed or loaded again while the edit was out.
     fn closed_while_out(&mut self, id: CallId, mut call: Call, gone: usize) {
         let session = call.session.clone();
-        let CallKind::Change(change) = &mut call.kind else { return };
-        let Phase::Editing(editing) = std::mem::replace(&mut change.phase, Phase::Planning) else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
+        let Phase::Editing(editing) = std::mem::replace(&mut change.phase, Phase::Planning) else {
+            return;
+        };
         self.clear_pending(&editing);
         self.abort_staged(change);
         change.staged = None;
@@ -359,12 +473,24 @@ impl Workspace {
         let err = match self.documents.get(&sent.uri) {
             Some(document) => {
                 let text = document.text();
-                let by = entry.and_then(|it| Some(self.files.get(&plan.key)?.authors_since(it.seq))).unwrap_or_default();
-                stale::refusal(verb, path, &plan.result.uri, entry, &by, Some((&text, document.version)))
+                let by = entry
+                    .and_then(|it| Some(self.files.get(&plan.key)?.authors_since(it.seq)))
+                    .unwrap_or_default();
+                stale::refusal(
+                    verb,
+                    path,
+                    &plan.result.uri,
+                    entry,
+                    &by,
+                    Some((&text, document.version)),
+                )
             }
             None => {
-                let what = format!("cannot {verb} \"{path}\": file changed since it was read (it was closed in the editor)");
-                FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry").at(path, &plan.result.uri)
+                let what = format!(
+                    "cannot {verb} \"{path}\": file changed since it was read (it was closed in the editor)"
+                );
+                FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
+                    .at(path, &plan.result.uri)
             }
         };
         if let Some(first) = editing.rollback {
@@ -379,7 +505,9 @@ impl Workspace {
 
     /// Takes back what the editor has done of the call, because the rest cannot be done.
     pub(super) fn roll_back(&mut self, id: CallId, call: Call, err: FsError) {
-        let CallKind::Change(change) = &call.kind else { return };
+        let CallKind::Change(change) = &call.kind else {
+            return;
+        };
         let encoding = self.client.encoding;
         let mut orders = Vec::new();
         let mut all = true;
@@ -389,7 +517,8 @@ impl Workspace {
                 continue;
             }
             let document = self.documents.get(&plan.result.uri);
-            let (Some(before), Some(after), Some(document)) = (&plan.before, &plan.after, document) else {
+            let (Some(before), Some(after), Some(document)) = (&plan.before, &plan.after, document)
+            else {
                 continue;
             };
             let text = document.text();
@@ -408,7 +537,14 @@ impl Workspace {
             });
             let edits = edits.collect();
             let uri = plan.result.uri.clone();
-            orders.push(Order { plan_idx: idx, uri, before: text, after: before.clone(), splices, edits });
+            orders.push(Order {
+                plan_idx: idx,
+                uri,
+                before: text,
+                after: before.clone(),
+                splices,
+                edits,
+            });
         }
         if !all {
             self.partially(id, call, err);
@@ -421,7 +557,9 @@ impl Workspace {
 
     /// Something of the call stays, because a human changed it since: says what became of each file.
     pub(super) fn partially(&mut self, id: CallId, call: Call, cause: FsError) {
-        let CallKind::Change(change) = &call.kind else { return };
+        let CallKind::Change(change) = &call.kind else {
+            return;
+        };
         let mut files = Vec::new();
         for (idx, plan) in change.plan.files.iter().enumerate() {
             let mut result = plan.result.clone();
@@ -435,8 +573,15 @@ impl Workspace {
             result.version = self.document_of(&plan.key).and_then(|it| it.1.version);
             files.push(result);
         }
-        let what = format!("only a part of the call was done, because it could not be taken back: {}", cause.what);
-        let mut err = FsError::new(Code::FsPartiallyApplied, what, "read the files named, then go on from there");
+        let what = format!(
+            "only a part of the call was done, because it could not be taken back: {}",
+            cause.what
+        );
+        let mut err = FsError::new(
+            Code::FsPartiallyApplied,
+            what,
+            "read the files named, then go on from there",
+        );
         err.files = files;
         self.finish(id, &call, Err(err.into()));
     }

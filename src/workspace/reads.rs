@@ -4,7 +4,8 @@
 //! the editor had not yet reported), and the ledger gets what was shown, not what is there when the answer goes out.
 
 use super::{
-    Answer, Call, CallId, CallKind, Compute, ConnectionId, JobId, JobOwner, Looked, Outcome, Workspace,
+    Answer, Call, CallId, CallKind, Compute, ConnectionId, JobId, JobOwner, Looked, Outcome,
+    Workspace,
     barrier::{Barrier, READ_BARRIER_MS},
 };
 use crate::{
@@ -30,7 +31,9 @@ pub(super) struct ReadCall {
 enum Phase {
     Barrier(Barrier),
     /// Looking at the disk since this point of the workspace's sequence.
-    Looking { since: u64 },
+    Looking {
+        since: u64,
+    },
     Rendering(Shown),
 }
 
@@ -72,7 +75,11 @@ impl ReadJob {
     pub(super) fn run(self) -> Result<ReadDone, Box<FsError>> {
         let window = read::window(&self.text, self.wanted, &self.limits)?;
         let version = self.version.unwrap_or_else(|| Version::of(&self.text));
-        Ok(ReadDone { window, version, eol: self.text.eol() })
+        Ok(ReadDone {
+            window,
+            version,
+            eol: self.text.eol(),
+        })
     }
 }
 
@@ -86,7 +93,9 @@ impl Workspace {
     ) -> Result<Option<Answer>, Failure> {
         for (name, value) in [("offset", params.offset), ("limit", params.limit)] {
             if value == Some(0) {
-                return Err(Failure::params(format!("{name}: must be a positive integer")));
+                return Err(Failure::params(format!(
+                    "{name}: must be a positive integer"
+                )));
             }
         }
         let session = match &params.session_id {
@@ -106,11 +115,28 @@ impl Workspace {
             Some(barrier) => Phase::Barrier(barrier),
             None => Phase::Looking { since: self.seq },
         };
-        let kind = CallKind::Read(ReadCall { params, key: key.clone(), phase });
-        let call = Call { connection, session, keys: vec![key], kind };
+        let kind = CallKind::Read(ReadCall {
+            params,
+            key: key.clone(),
+            phase,
+        });
+        let call = Call {
+            connection,
+            session,
+            keys: vec![key],
+            kind,
+        };
         self.enqueue(id, call);
-        let Some(call) = self.calls.remove(&id) else { return Ok(None) };
-        if matches!(&call.kind, CallKind::Read(ReadCall { phase: Phase::Barrier(_), .. })) {
+        let Some(call) = self.calls.remove(&id) else {
+            return Ok(None);
+        };
+        if matches!(
+            &call.kind,
+            CallKind::Read(ReadCall {
+                phase: Phase::Barrier(_),
+                ..
+            })
+        ) {
             self.calls.insert(id, call);
         } else {
             self.show(id, call, false);
@@ -118,15 +144,26 @@ impl Workspace {
         Ok(None)
     }
 
-    pub(super) fn read_answered(&mut self, id: CallId, mut call: Call, answer: Result<Value, String>) {
-        if let CallKind::Read(ReadCall { phase: Phase::Barrier(barrier), .. }) = &mut call.kind {
+    pub(super) fn read_answered(
+        &mut self,
+        id: CallId,
+        mut call: Call,
+        answer: Result<Value, String>,
+    ) {
+        if let CallKind::Read(ReadCall {
+            phase: Phase::Barrier(barrier),
+            ..
+        }) = &mut call.kind
+        {
             self.barrier_answered(barrier, answer);
         }
         self.go_on_reading(id, call);
     }
 
     pub(super) fn go_on_reading(&mut self, id: CallId, mut call: Call) {
-        let CallKind::Read(read) = &mut call.kind else { return };
+        let CallKind::Read(read) = &mut call.kind else {
+            return;
+        };
         let Phase::Barrier(barrier) = &mut read.phase else {
             self.calls.insert(id, call);
             return;
@@ -144,7 +181,9 @@ impl Workspace {
 
     /// Takes the text as it is now: the open document's, else the disk's.
     fn show(&mut self, id: CallId, mut call: Call, behind: bool) {
-        let CallKind::Read(read) = &mut call.kind else { return };
+        let CallKind::Read(read) = &mut call.kind else {
+            return;
+        };
         let Some((uri, document)) = self.document_of(&read.key) else {
             if matches!(read.key, FileKey::Uri(_)) {
                 let err = self.not_found(&read.params.path, &read.key);
@@ -157,7 +196,8 @@ impl Workspace {
             return;
         };
         if document.desynced {
-            let err = desynced(&format!("cannot read \"{}\"", read.params.path)).at(&read.params.path, uri);
+            let err = desynced(&format!("cannot read \"{}\"", read.params.path))
+                .at(&read.params.path, uri);
             self.finish(id, &call, Err(err.into()));
             return;
         }
@@ -175,9 +215,20 @@ impl Workspace {
     }
 
     fn render(&mut self, id: CallId, mut call: Call, shown: Shown, version: Option<Version>) {
-        let CallKind::Read(read) = &mut call.kind else { return };
-        let wanted = Wanted { offset: read.params.offset, limit: read.params.limit, format: read.params.format };
-        let job = ReadJob { text: shown.text.clone(), version, wanted, limits: self.options.limits };
+        let CallKind::Read(read) = &mut call.kind else {
+            return;
+        };
+        let wanted = Wanted {
+            offset: read.params.offset,
+            limit: read.params.limit,
+            format: read.params.format,
+        };
+        let job = ReadJob {
+            text: shown.text.clone(),
+            version,
+            wanted,
+            limits: self.options.limits,
+        };
         read.phase = Phase::Rendering(shown);
         match self.compute(JobOwner::Call(id), Compute::Read(job)) {
             Ok(Outcome::Read(done)) => self.rendered(id, call, done),
@@ -188,11 +239,16 @@ impl Workspace {
     }
 
     pub(super) fn read_done(&mut self, id: CallId, call: Call, _: JobId, outcome: Outcome) {
-        let CallKind::Read(read) = &call.kind else { return };
+        let CallKind::Read(read) = &call.kind else {
+            return;
+        };
         match (&read.phase, outcome) {
             (Phase::Looking { since }, Outcome::Looked(looked)) => {
                 let is_open = self.document_of(&read.key).is_some();
-                let own_change = self.files.get(&read.key).is_some_and(|it| !it.authors_since(*since).is_empty());
+                let own_change = self
+                    .files
+                    .get(&read.key)
+                    .is_some_and(|it| !it.authors_since(*since).is_empty());
                 // Opened meanwhile, or a change of ours completed: what was read may be older than that.
                 if is_open || own_change {
                     self.show(id, call, false);
@@ -208,7 +264,9 @@ impl Workspace {
     }
 
     fn show_looked(&mut self, id: CallId, call: Call, looked: Looked) {
-        let CallKind::Read(read) = &call.kind else { return };
+        let CallKind::Read(read) = &call.kind else {
+            return;
+        };
         let (key, path) = (read.key.clone(), read.params.path.clone());
         self.learn(&key, &looked);
         match looked {
@@ -247,8 +305,19 @@ impl Workspace {
     }
 
     fn rendered(&mut self, id: CallId, call: Call, done: Result<ReadDone, Box<FsError>>) {
-        let CallKind::Read(ReadCall { params, key, phase: Phase::Rendering(shown) }) = &call.kind else { return };
-        let ReadDone { window, version, eol } = match done {
+        let CallKind::Read(ReadCall {
+            params,
+            key,
+            phase: Phase::Rendering(shown),
+        }) = &call.kind
+        else {
+            return;
+        };
+        let ReadDone {
+            window,
+            version,
+            eol,
+        } = match done {
             Ok(done) => done,
             Err(err) => {
                 let err = err.at(&params.path, &shown.uri);
@@ -272,7 +341,9 @@ impl Workspace {
         if let Some(session) = self.live_session(call.session.as_ref()) {
             session.ledger.observe(key.clone(), entry);
         }
-        let is_current = self.document_of(key).is_none_or(|it| Some(it.1.generation) == shown.generation);
+        let is_current = self
+            .document_of(key)
+            .is_none_or(|it| Some(it.1.generation) == shown.generation);
         if !is_current {
             self.touch(key, None);
         }
@@ -297,8 +368,12 @@ impl Workspace {
     }
 
     fn not_found(&self, path: &str, key: &FileKey) -> FsError {
-        FsError::new(Code::FsNotFound, format!("\"{path}\": no such file"), "check the path, or write to create it")
-            .at(path, &key.uri())
+        FsError::new(
+            Code::FsNotFound,
+            format!("\"{path}\": no such file"),
+            "check the path, or write to create it",
+        )
+        .at(path, &key.uri())
     }
 }
 

@@ -11,7 +11,8 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Answer, Call, CallId, CallKind, Compute, ConnectionId, Effect, JobId, JobOwner, Looked, Outcome, Workspace,
+    Answer, Call, CallId, CallKind, Compute, ConnectionId, Effect, JobId, JobOwner, Looked,
+    Outcome, Workspace,
     telling::{StatusJob, Told},
 };
 use crate::{
@@ -20,8 +21,9 @@ use crate::{
     ledger::{Ledger, Observation},
     path::{self, FileKey, Lookups},
     protocol::{
-        Author, CloseSessionParams, ExportedEntry, ExportedLedger, LedgerParams, LedgerResult, OpenSessionParams,
-        OpenSessionResult, Rules, Seen, SessionOptions, SessionRow, SessionsResult, Status,
+        Author, CloseSessionParams, ExportedEntry, ExportedLedger, LedgerParams, LedgerResult,
+        OpenSessionParams, OpenSessionResult, Rules, Seen, SessionOptions, SessionRow,
+        SessionsResult, Status,
     },
 };
 
@@ -63,10 +65,14 @@ impl Workspace {
             Some(Value::Array(items)) if items.is_empty() => Map::new(),
             Some(_) => return Err(Failure::params("options: expected an object")),
         };
-        let options = SessionOptions::take(&mut members).map_err(|err| Failure::params(format!("options.{err}")))?;
+        let options = SessionOptions::take(&mut members)
+            .map_err(|err| Failure::params(format!("options.{err}")))?;
         if !members.is_empty() {
             let names: Vec<_> = members.keys().cloned().collect();
-            self.log(tracing::Level::WARN, format!("unknown session options are ignored: {}", names.join(", ")));
+            self.log(
+                tracing::Level::WARN,
+                format!("unknown session options are ignored: {}", names.join(", ")),
+            );
         }
         let rules = self.options.rules.with(&options);
         let cwd = match &params.cwd {
@@ -75,7 +81,9 @@ impl Workspace {
         };
         let session_id = match &params.session_id {
             Some(id) if id.is_empty() || id.chars().count() > SESSION_ID_CHARS => {
-                return Err(Failure::params(format!("sessionId: must have 1 to {SESSION_ID_CHARS} characters")));
+                return Err(Failure::params(format!(
+                    "sessionId: must have 1 to {SESSION_ID_CHARS} characters"
+                )));
             }
             Some(id) => id.clone(),
             None => self.free_session_id(),
@@ -83,7 +91,9 @@ impl Workspace {
         if let Some(open) = self.sessions.get(&session_id) {
             if open.connection != connection {
                 return Err(Failure::Params {
-                    message: format!("session {session_id:?} belongs to another connection — choose another sessionId"),
+                    message: format!(
+                        "session {session_id:?} belongs to another connection — choose another sessionId"
+                    ),
                     code: Some("SESSION_IN_USE"),
                 });
             }
@@ -104,10 +114,18 @@ impl Workspace {
                 params,
             };
             self.sessions.insert(session_id.clone(), session);
-            self.effects.push(Effect::Notify { method: "abreast/sessionsChanged", params: json!({}) });
+            self.effects.push(Effect::Notify {
+                method: "abreast/sessionsChanged",
+                params: json!({}),
+            });
         }
-        let result =
-            OpenSessionResult { session_id, options: rules, tools: Vec::new(), revalidated: None, dropped: None };
+        let result = OpenSessionResult {
+            session_id,
+            options: rules,
+            tools: Vec::new(),
+            revalidated: None,
+            dropped: None,
+        };
         Ok(Answer::Session(result))
     }
 
@@ -132,11 +150,20 @@ impl Workspace {
 
     /// Ends a session: what has not changed anything yet is aborted, what has completes.
     pub(super) fn drop_session(&mut self, session_id: &str) {
-        let Some(session) = self.sessions.remove(session_id) else { return };
+        let Some(session) = self.sessions.remove(session_id) else {
+            return;
+        };
         let of = Some((session.id, session.epoch));
-        let calls: Vec<CallId> = self.calls.iter().filter(|it| it.1.session == of).map(|it| *it.0).collect();
+        let calls: Vec<CallId> = self
+            .calls
+            .iter()
+            .filter(|it| it.1.session == of)
+            .map(|it| *it.0)
+            .collect();
         for id in calls {
-            let Some(call) = self.calls.remove(&id) else { continue };
+            let Some(call) = self.calls.remove(&id) else {
+                continue;
+            };
             if let CallKind::Change(change) = &call.kind {
                 if change.is_committed() {
                     self.calls.insert(id, call);
@@ -144,14 +171,27 @@ impl Workspace {
                 }
                 self.abort_staged(change);
             }
-            self.finish(id, &call, Err(Self::aborted("the session was closed before the call changed anything")));
+            self.finish(
+                id,
+                &call,
+                Err(Self::aborted(
+                    "the session was closed before the call changed anything",
+                )),
+            );
         }
         self.forget_batch();
-        self.effects.push(Effect::Notify { method: "abreast/sessionsChanged", params: json!({}) });
+        self.effects.push(Effect::Notify {
+            method: "abreast/sessionsChanged",
+            params: json!({}),
+        });
     }
 
     /// The session that a connection may use under this id.
-    pub(super) fn own_session(&self, connection: ConnectionId, session_id: &str) -> Result<&Session, Failure> {
+    pub(super) fn own_session(
+        &self,
+        connection: ConnectionId,
+        session_id: &str,
+    ) -> Result<&Session, Failure> {
         self.sessions
             .get(session_id)
             .filter(|it| it.connection == connection)
@@ -166,7 +206,9 @@ impl Workspace {
 
     pub(super) fn session_author(session: Option<&(String, u64)>) -> Author {
         // A caller without a session has no name; whoever is in doubt is a human (rule 11).
-        session.map_or(Author::Human, |(id, _)| Author::Session { session_id: id.clone() })
+        session.map_or(Author::Human, |(id, _)| Author::Session {
+            session_id: id.clone(),
+        })
     }
 
     pub(super) fn list_sessions(&self, connection: ConnectionId) -> Answer {
@@ -174,10 +216,15 @@ impl Workspace {
             session_id: session.id.clone(),
             label: session.label.clone(),
             entries: session.ledger.len(),
-            stale: session.ledger.iter().filter(|it| it.1.told == Status::Stale).count(),
+            stale: session
+                .ledger.entries().iter()
+                .filter(|it| it.1.told == Status::Stale)
+                .count(),
             own: session.connection == connection,
         };
-        Answer::Sessions(SessionsResult { sessions: self.sessions.values().map(row).collect() })
+        Answer::Sessions(SessionsResult {
+            sessions: self.sessions.values().map(row).collect(),
+        })
     }
 
     pub(super) fn ledger(
@@ -192,7 +239,7 @@ impl Workspace {
         let keys = match &params.path {
             Some(path) => vec![self.resolve(Some(&params.session_id), path, lookups)?],
             None => {
-                let mut keys: Vec<_> = session.ledger.iter().map(|it| it.0.clone()).collect();
+                let mut keys: Vec<_> = session.ledger.entries().iter().map(|it| it.0.clone()).collect();
                 keys.sort();
                 keys
             }
@@ -213,13 +260,20 @@ impl Workspace {
             let job = self.look(JobOwner::Call(id), key.clone(), None);
             call.looks.insert(job, key);
         }
-        let call = Call { connection, session: owner, keys: Vec::new(), kind: CallKind::Ledger(call) };
+        let call = Call {
+            connection,
+            session: owner,
+            keys: Vec::new(),
+            kind: CallKind::Ledger(call),
+        };
         self.go_on_with_ledger(id, call);
         Ok(None)
     }
 
     pub(super) fn ledger_done(&mut self, id: CallId, mut call: Call, job: JobId, outcome: Outcome) {
-        let CallKind::Ledger(ledger) = &mut call.kind else { return };
+        let CallKind::Ledger(ledger) = &mut call.kind else {
+            return;
+        };
         match outcome {
             Outcome::Looked(looked) => {
                 if let Some(key) = ledger.looks.remove(&job) {
@@ -234,15 +288,24 @@ impl Workspace {
     }
 
     fn go_on_with_ledger(&mut self, id: CallId, call: Call) {
-        let CallKind::Ledger(ledger) = &call.kind else { return };
+        let CallKind::Ledger(ledger) = &call.kind else {
+            return;
+        };
         if !ledger.looks.is_empty() {
             self.calls.insert(id, call);
             return;
         }
-        let Some((session_id, _)) = &call.session else { return };
+        let Some((session_id, _)) = &call.session else {
+            return;
+        };
         let path = ledger.path.clone().unwrap_or_default();
-        let rows = ledger.keys.iter().filter_map(|key| self.row(session_id, key, &path, ledger.looked.get(key)));
-        let job = StatusJob { rows: rows.collect() };
+        let rows = ledger
+            .keys
+            .iter()
+            .filter_map(|key| self.row(session_id, key, &path, ledger.looked.get(key)));
+        let job = StatusJob {
+            rows: rows.collect(),
+        };
         match self.compute(JobOwner::Call(id), Compute::Status(job)) {
             Ok(Outcome::Status(told)) => self.answer_ledger(id, &call, told),
             _ => {
@@ -252,7 +315,9 @@ impl Workspace {
     }
 
     fn answer_ledger(&mut self, id: CallId, call: &Call, told: Vec<Told>) {
-        let CallKind::Ledger(ledger) = &call.kind else { return };
+        let CallKind::Ledger(ledger) = &call.kind else {
+            return;
+        };
         for told in &told {
             self.keep_version(told);
             let (status, seen) = (told.row.status, told.row.version);
@@ -269,18 +334,31 @@ impl Workspace {
             entries: entries
                 .iter()
                 .filter(|it| it.state != Seen::Unseen)
-                .map(|it| ExportedEntry { path: it.path.clone(), state: it.state, version: it.version })
+                .map(|it| ExportedEntry {
+                    path: it.path.clone(),
+                    state: it.state,
+                    version: it.version,
+                })
                 .collect(),
         });
-        self.finish(id, call, Ok(Answer::Ledger(LedgerResult { entries, export })));
+        self.finish(
+            id,
+            call,
+            Ok(Answer::Ledger(LedgerResult { entries, export })),
+        );
     }
 }
 
 /// A directory, as a path or a `file:` URI.
 fn directory(name: &str) -> Result<PathBuf, Failure> {
-    let path = if name.starts_with("file:") { path::file_uri_to_path(name) } else { Some(PathBuf::from(name)) };
-    path.filter(|it| Path::is_absolute(it))
-        .ok_or_else(|| Failure::params(format!("cwd: {name:?} is no absolute path of this machine")))
+    let path = if name.starts_with("file:") {
+        path::file_uri_to_path(name)
+    } else {
+        Some(PathBuf::from(name))
+    };
+    path.filter(|it| Path::is_absolute(it)).ok_or_else(|| {
+        Failure::params(format!("cwd: {name:?} is no absolute path of this machine"))
+    })
 }
 
 /// What the disk said when a file was looked at, as it is kept in a ledger's row.

@@ -26,42 +26,94 @@ impl Workspace {
     /// The changes of closed files, in an order in which they can be made; each with its index in the plan.
     fn disk_steps(plan: &Plan) -> Vec<(usize, DiskChange)> {
         let mut steps: Vec<(u8, usize, DiskChange)> = Vec::new();
-        let is_vacated = |key: &FileKey| plan.files.iter().any(|it| it.renamed_from.as_ref() == Some(key));
+        let is_vacated = |key: &FileKey| {
+            plan.files
+                .iter()
+                .any(|it| it.renamed_from.as_ref() == Some(key))
+        };
         for (idx, file) in plan.files.iter().enumerate() {
-            let FileKey::Path(path) = &file.key else { continue };
+            let FileKey::Path(path) = &file.key else {
+                continue;
+            };
             if file.result.via != Via::Disk || file.is_noop() {
                 continue;
             }
             let path = path.clone();
-            match (file.operation, &file.renamed_from, &file.before, &file.after) {
+            match (
+                file.operation,
+                &file.renamed_from,
+                &file.before,
+                &file.after,
+            ) {
                 (Operation::Delete, _, Some(expected), _) => {
-                    steps.push((0, idx, DiskChange::Delete { path, expected: expected.clone() }));
+                    steps.push((
+                        0,
+                        idx,
+                        DiskChange::Delete {
+                            path,
+                            expected: expected.clone(),
+                        },
+                    ));
                 }
                 (Operation::Rename, Some(FileKey::Path(from)), Some(expected), Some(text)) => {
                     let (from, to, expected) = (from.clone(), path.clone(), expected.clone());
                     if !file.splices.is_empty() {
-                        steps.push((2, idx, DiskChange::Replace { path, expected: expected.clone(), text: text.clone() }));
+                        steps.push((
+                            2,
+                            idx,
+                            DiskChange::Replace {
+                                path,
+                                expected: expected.clone(),
+                                text: text.clone(),
+                            },
+                        ));
                     }
                     steps.push((1, idx, DiskChange::Rename { from, to, expected }));
                 }
                 (_, _, Some(expected), Some(text)) if !is_vacated(&file.key) => {
                     let (expected, text) = (expected.clone(), text.clone());
-                    steps.push((2, idx, DiskChange::Replace { path, expected, text }));
+                    steps.push((
+                        2,
+                        idx,
+                        DiskChange::Replace {
+                            path,
+                            expected,
+                            text,
+                        },
+                    ));
                 }
-                (_, _, _, Some(text)) => steps.push((2, idx, DiskChange::Create { path, text: text.clone() })),
+                (_, _, _, Some(text)) => steps.push((
+                    2,
+                    idx,
+                    DiskChange::Create {
+                        path,
+                        text: text.clone(),
+                    },
+                )),
                 (_, _, _, None) => {}
             }
         }
         steps.sort_by_key(|it| it.0);
-        steps.into_iter().map(|(_, idx, step)| (idx, step)).collect()
+        steps
+            .into_iter()
+            .map(|(_, idx, step)| (idx, step))
+            .collect()
     }
 
     pub(super) fn disk_changes(plan: &Plan) -> Vec<DiskChange> {
         Self::disk_steps(plan).into_iter().map(|it| it.1).collect()
     }
 
-    pub(super) fn staged(&mut self, id: CallId, mut call: Call, job: JobId, staged: Result<Vec<bool>, DiskFailure>) {
-        let CallKind::Change(change) = &mut call.kind else { return };
+    pub(super) fn staged(
+        &mut self,
+        id: CallId,
+        mut call: Call,
+        job: JobId,
+        staged: Result<Vec<bool>, DiskFailure>,
+    ) {
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
         match staged {
             Ok(in_place) => {
                 change.staged = Some(job);
@@ -80,7 +132,9 @@ impl Workspace {
     }
 
     fn abort_and_retry(&mut self, id: CallId, mut call: Call) {
-        let CallKind::Change(change) = &mut call.kind else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
         self.abort_staged(change);
         change.staged = None;
         self.retry_or_refuse(id, call);
@@ -91,13 +145,18 @@ impl Workspace {
         let on_disk = |plan: &&FilePlan| plan.result.via == Via::Disk && !plan.is_noop();
         change.plan.files.iter().filter(on_disk).any(|plan| {
             self.document_of(&plan.key).is_some()
-                || plan.renamed_from.as_ref().is_some_and(|it| self.document_of(it).is_some())
+                || plan
+                    .renamed_from
+                    .as_ref()
+                    .is_some_and(|it| self.document_of(it).is_some())
         })
     }
 
     /// Grants the commit of what was staged; without anything staged the call is done.
     pub(super) fn commit(&mut self, id: CallId, mut call: Call) {
-        let CallKind::Change(change) = &mut call.kind else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
         let Some(staged) = change.staged else {
             self.succeed(id, &call);
             return;
@@ -114,25 +173,40 @@ impl Workspace {
 
     /// The editor's part is done, and a file that was to be changed on disk is open now.
     fn opened_before_commit(&mut self, id: CallId, mut call: Call) {
-        let CallKind::Change(change) = &mut call.kind else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
         if change.done_at.is_empty() {
             self.abort_and_retry(id, call);
             return;
         }
         self.abort_staged(change);
         change.staged = None;
-        let opened = change.plan.files.iter().position(|it| it.result.via == Via::Disk && self.document_of(&it.key).is_some());
+        let opened = change
+            .plan
+            .files
+            .iter()
+            .position(|it| it.result.via == Via::Disk && self.document_of(&it.key).is_some());
         let idx = opened.unwrap_or(0);
         let (verb, path) = change.named(idx);
-        let what = format!("cannot {verb} \"{path}\": file changed since it was read (it was opened in the editor)");
+        let what = format!(
+            "cannot {verb} \"{path}\": file changed since it was read (it was opened in the editor)"
+        );
         let err = FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
             .at(path, &change.plan.files[idx].result.uri);
         self.roll_back(id, call, err);
     }
 
-    pub(super) fn committed(&mut self, id: CallId, mut call: Call, committed: Result<(), DiskFailure>) {
+    pub(super) fn committed(
+        &mut self,
+        id: CallId,
+        mut call: Call,
+        committed: Result<(), DiskFailure>,
+    ) {
         let author = Self::session_author(call.session.as_ref());
-        let CallKind::Change(change) = &mut call.kind else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
         if let Err(failure) = committed {
             self.disk_failed(id, call, &failure);
             return;
@@ -149,7 +223,11 @@ impl Workspace {
             }
         }
         if self.is_any_open(change) {
-            let uris = change.keys.iter().filter_map(|key| Some(self.document_of(key)?.0.to_string())).collect();
+            let uris = change
+                .keys
+                .iter()
+                .filter_map(|key| Some(self.document_of(key)?.0.to_string()))
+                .collect();
             let barrier = self.barrier(id, uris, EDIT_BARRIER_MS);
             let deadline = self.now + EDIT_BARRIER_MS;
             self.alarms.insert((deadline, super::Alarm::Call(id)));
@@ -162,27 +240,41 @@ impl Workspace {
 
     /// A success is told only once the buffer of a file that was opened meanwhile shows the new text.
     pub(super) fn go_on_showing(&mut self, id: CallId, mut call: Call) {
-        let CallKind::Change(change) = &mut call.kind else { return };
-        let Phase::Showing(showing) = &mut change.phase else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
+        let Phase::Showing(showing) = &mut change.phase else {
+            return;
+        };
         let is_over = match &mut showing.barrier {
             Some(barrier) => self.is_over(barrier),
             None => self.now >= showing.deadline,
         };
-        let on_disk = change.plan.files.iter().enumerate().filter(|it| it.1.result.via == Via::Disk);
+        let on_disk = change
+            .plan
+            .files
+            .iter()
+            .enumerate()
+            .filter(|it| it.1.result.via == Via::Disk);
         let mut differing = on_disk.filter_map(|(idx, plan)| {
             let uri = self.document_of(&plan.key)?.0.to_string();
             Some((idx, uri, plan.result.version))
         });
-        let differing = differing.by_ref().collect::<Vec<_>>().into_iter().find(|(_, uri, version)| {
-            self.document_version(uri) != *version
-        });
+        let differing = differing
+            .by_ref()
+            .collect::<Vec<_>>()
+            .into_iter()
+            .find(|(_, uri, version)| self.document_version(uri) != *version);
         match differing {
             None => self.succeed(id, &call),
             Some(_) if !is_over => self.park(id, call),
             Some((idx, uri, _)) => {
                 let (verb, path) = change.named(idx);
-                let what = format!("cannot {verb} \"{path}\": file changed since it was read (it was opened in the editor)");
-                let err = FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry").at(path, &uri);
+                let what = format!(
+                    "cannot {verb} \"{path}\": file changed since it was read (it was opened in the editor)"
+                );
+                let err = FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
+                    .at(path, &uri);
                 self.finish(id, &call, Err(err.into()));
             }
         }
@@ -190,11 +282,14 @@ impl Workspace {
 
     /// The disk refused: whatever it found, the next plan will see it too, and say it better.
     fn disk_failed(&mut self, id: CallId, mut call: Call, failure: &DiskFailure) {
-        let CallKind::Change(change) = &mut call.kind else { return };
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
         let steps = Self::disk_steps(&change.plan);
         let idx = steps.get(failure.change).map_or(0, |it| it.0);
         let (verb, path) = change.named(idx);
-        let mut err = FsError::from_disk(&failure.error, path).at(path, &change.plan.files[idx].result.uri);
+        let mut err =
+            FsError::from_disk(&failure.error, path).at(path, &change.plan.files[idx].result.uri);
         err.what = format!("cannot {verb} {}", err.what);
         if !failure.rolled_back {
             for change_idx in &failure.unrestored {
@@ -210,7 +305,10 @@ impl Workspace {
             self.roll_back(id, call, err);
             return;
         }
-        if matches!(failure.error.kind, DiskErrorKind::Stale | DiskErrorKind::Exists) {
+        if matches!(
+            failure.error.kind,
+            DiskErrorKind::Stale | DiskErrorKind::Exists
+        ) {
             if let Err(call) = self.retry(id, call) {
                 self.finish(id, &call, Err(err.into()));
             }
@@ -222,6 +320,9 @@ impl Workspace {
     /// Throws away what a call staged that has been answered already.
     pub(super) fn abort_orphan(&mut self, staged: JobId) {
         let job = JobId(self.new_id());
-        self.effects.push(Effect::Start { job, work: Work::Abort { staged } });
+        self.effects.push(Effect::Start {
+            job,
+            work: Work::Abort { staged },
+        });
     }
 }

@@ -67,7 +67,10 @@ impl StatusJob {
 
     pub(super) fn run(self) -> Vec<Told> {
         let mut versions: Vec<(FileKey, Version)> = Vec::new();
-        self.rows.into_iter().map(|row| row.run(&mut versions)).collect()
+        self.rows
+            .into_iter()
+            .map(|row| row.run(&mut versions))
+            .collect()
     }
 }
 
@@ -93,9 +96,13 @@ impl Row {
         };
         let is_stale = self.entry.is_some() && current.is_some_and(|it| it != version);
         let changed_ranges = match (&self.entry, &self.current) {
-            (Some(Entry { snapshot: Some(seen), .. }), Current::Text(text, _)) if is_stale => {
-                diff::changed_ranges(seen, text)
-            }
+            (
+                Some(Entry {
+                    snapshot: Some(seen),
+                    ..
+                }),
+                Current::Text(text, _),
+            ) if is_stale => diff::changed_ranges(seen, text),
             _ => Vec::new(),
         };
         let row = LedgerEntry {
@@ -103,28 +110,55 @@ impl Row {
             path: self.entry.map_or(self.path, |it| it.path),
             state,
             version,
-            status: if is_stale { Status::Stale } else { Status::Fresh },
-            current_version: current.flatten().or(if current.is_none() { version } else { None }),
-            changed_by: if is_stale { self.changed_by } else { Vec::new() },
+            status: if is_stale {
+                Status::Stale
+            } else {
+                Status::Fresh
+            },
+            current_version: current
+                .flatten()
+                .or(if current.is_none() { version } else { None }),
+            changed_by: if is_stale {
+                self.changed_by
+            } else {
+                Vec::new()
+            },
             changed_ranges,
         };
-        Told { session: self.session, key: self.key, row, computed }
+        Told {
+            session: self.session,
+            key: self.key,
+            row,
+            computed,
+        }
     }
 }
 
 impl Workspace {
     /// The row of a file in a session's ledger; `looked`: what was just found on disk.
-    pub(super) fn row(&self, session_id: &str, key: &FileKey, path: &str, looked: Option<&Looked>) -> Option<Row> {
+    pub(super) fn row(
+        &self,
+        session_id: &str,
+        key: &FileKey,
+        path: &str,
+        looked: Option<&Looked>,
+    ) -> Option<Row> {
         let session = self.sessions.get(session_id)?;
         let entry = session.ledger.get(key).cloned();
         let file = self.files.get(key);
-        let mut changed_by = entry.as_ref().and_then(|it| Some(file?.authors_since(it.seq))).unwrap_or_default();
+        let mut changed_by = entry
+            .as_ref()
+            .and_then(|it| Some(file?.authors_since(it.seq)))
+            .unwrap_or_default();
         let mut uri = key.uri();
         let mut generation = 0;
         let current = if let Some((open_as, document)) = self.document_of(key) {
             uri = open_as.to_string();
             generation = document.generation;
-            if document.pending.as_ref().is_some_and(|it| it.1.moved() && !it.1.landed())
+            if document
+                .pending
+                .as_ref()
+                .is_some_and(|it| it.1.moved() && !it.1.landed())
                 && !changed_by.contains(&Author::Human)
             {
                 changed_by.push(Author::Human);
@@ -133,7 +167,9 @@ impl Workspace {
         } else {
             match looked {
                 Some(Looked::Absent) => Current::Absent,
-                Some(Looked::Text { text, version, .. }) => Current::Text(text.clone(), Some(*version)),
+                Some(Looked::Text { text, version, .. }) => {
+                    Current::Text(text.clone(), Some(*version))
+                }
                 Some(Looked::Refused(_)) | None => match file.and_then(|it| it.disk) {
                     Some(None) => Current::Absent,
                     Some(Some(version)) => Current::Version(version),
@@ -143,7 +179,16 @@ impl Workspace {
             }
         };
         let session = (session_id.to_string(), session.epoch);
-        Some(Row { session, key: key.clone(), uri, entry, path: path.to_string(), current, changed_by, generation })
+        Some(Row {
+            session,
+            key: key.clone(),
+            uri,
+            entry,
+            path: path.to_string(),
+            current,
+            changed_by,
+            generation,
+        })
     }
 
     /// Makes the rows of all sessions that have seen something of the files that were touched.
@@ -154,7 +199,9 @@ impl Workspace {
         let mut rows = Vec::new();
         for (key, looked) in &touched {
             for (session_id, session) in &self.sessions {
-                let Some(entry) = session.ledger.get(key) else { continue };
+                let Some(entry) = session.ledger.get(key) else {
+                    continue;
+                };
                 if !self.is_surely_as_told(key, entry) {
                     rows.extend(self.row(session_id, key, &entry.path, looked.as_ref()));
                 }
@@ -163,16 +210,23 @@ impl Workspace {
         if rows.is_empty() {
             return;
         }
-        if let Ok(Outcome::Status(told)) = self.compute(JobOwner::Telling, Compute::Status(StatusJob { rows })) {
+        if let Ok(Outcome::Status(told)) =
+            self.compute(JobOwner::Telling, Compute::Status(StatusJob { rows }))
+        {
             self.tell(told);
         }
     }
 
     /// A large text of another length than the one that was seen need not be hashed to be told stale again.
     fn is_surely_as_told(&self, key: &FileKey, entry: &Entry) -> bool {
-        let Some((_, document)) = self.document_of(key) else { return false };
+        let Some((_, document)) = self.document_of(key) else {
+            return false;
+        };
         let text = document.text();
-        let differs = entry.snapshot.as_ref().is_some_and(|it| it.len_bytes() != text.len_bytes());
+        let differs = entry
+            .snapshot
+            .as_ref()
+            .is_some_and(|it| it.len_bytes() != text.len_bytes());
         entry.told == Status::Stale && differs && text.len_bytes() > super::AT_ONCE_BYTES
     }
 
@@ -181,8 +235,12 @@ impl Workspace {
         let mut batches: Vec<(String, Vec<LedgerEntry>)> = Vec::new();
         for told in told {
             self.keep_version(&told);
-            let Some(session) = self.live_session(Some(&told.session)) else { continue };
-            let Some(entry) = session.ledger.get_mut(&told.key) else { continue };
+            let Some(session) = self.live_session(Some(&told.session)) else {
+                continue;
+            };
+            let Some(entry) = session.ledger.get_mut(&told.key) else {
+                continue;
+            };
             let seen = match entry.observation {
                 Observation::Present(version) => Some(version),
                 Observation::Absent => None,
@@ -199,14 +257,21 @@ impl Workspace {
         }
         for (session_id, entries) in batches {
             let params = json!({ "sessionId": session_id, "entries": entries });
-            self.effects.push(Effect::Notify { method: "abreast/ledgerChanged", params });
+            self.effects.push(Effect::Notify {
+                method: "abreast/ledgerChanged",
+                params,
+            });
         }
     }
 
     /// Keeps a version that was computed for a document that has not changed since.
     pub(super) fn keep_version(&mut self, told: &Told) {
-        let Some((generation, version)) = told.computed else { return };
-        let Some(uri) = self.document_of(&told.key).map(|it| it.0.to_string()) else { return };
+        let Some((generation, version)) = told.computed else {
+            return;
+        };
+        let Some(uri) = self.document_of(&told.key).map(|it| it.0.to_string()) else {
+            return;
+        };
         if let Some(document) = self.documents.get_mut(&uri)
             && document.generation == generation
         {
