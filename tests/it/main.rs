@@ -1,1 +1,3 @@
-//! x
+//! The one integration binary.
+
+mod simulation;
