@@ -32,6 +32,9 @@ use rustix::io::Errno;
 use self::{fs::Fs, transaction::Transaction, watch::Watched};
 use crate::text::Text;
 
+/// Most names of a directory that are compared with a missing one.
+const MAX_SIBLINGS: usize = 1000;
+
 /// The files, behind a seam so that tests can replace them.
 pub trait Disk: Send + Sync + 'static {
     /// Finds the one canonical path of an absolute path, the same before and after the file is created.
@@ -39,6 +42,9 @@ pub trait Disk: Send + Sync + 'static {
 
     /// Reads a file by its canonical path and decodes it strictly; at most `limit_bytes` long.
     fn look(&self, path: &Path, limit_bytes: u64) -> Result<Look, DiskError>;
+
+    /// The names in the directory of a path, as many as are quickly read; to say what may have been meant by it.
+    fn siblings(&self, path: &Path) -> Vec<String>;
 
     /// Prepares changes beside their targets, so that little can go wrong later; no target changes.
     fn stage(&self, changes: &[DiskChange]) -> Result<Staged, DiskFailure>;
@@ -298,6 +304,14 @@ impl Disk for RealDisk {
 
     fn look(&self, path: &Path, limit_bytes: u64) -> Result<Look, DiskError> {
         look::look(&Fs::default(), path, limit_bytes)
+    }
+
+    fn siblings(&self, path: &Path) -> Vec<String> {
+        let entries = path.parent().and_then(|it| std::fs::read_dir(it).ok());
+        let names = entries.into_iter().flatten().take(MAX_SIBLINGS).flatten();
+        names
+            .filter_map(|it| it.file_name().into_string().ok())
+            .collect()
     }
 
     fn stage(&self, changes: &[DiskChange]) -> Result<Staged, DiskFailure> {

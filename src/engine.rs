@@ -17,8 +17,8 @@ use crate::{
     path::{self, FileKey, Lookups},
     text::Text,
     workspace::{
-        CallId, ConnectionId, Effect, Event, JobId, Looked, Millis, Outcome, Request, Work,
-        Workspace,
+        CallId, ConnectionId, Context, Effect, Event, JobId, Looked, Millis, Outcome, Request,
+        Work, Workspace,
     },
 };
 
@@ -66,13 +66,20 @@ impl Engine {
     }
 
     /// Takes a request, whose paths are looked up at this very moment.
-    pub fn call(&mut self, id: CallId, connection: ConnectionId, request: Request) -> Vec<Effect> {
+    pub fn call(
+        &mut self,
+        id: CallId,
+        connection: ConnectionId,
+        request: Request,
+        context: Context,
+    ) -> Vec<Effect> {
         let paths = self.workspace.paths_of(&request);
         let lookups = Lookups::of(paths, |path| self.disk.resolve(path));
         self.handle(Event::Call {
             id,
             connection,
             request,
+            context,
             lookups,
         })
     }
@@ -119,7 +126,7 @@ impl Engine {
                 job,
                 outcome,
                 staged,
-            })
+            });
         };
         match work {
             Work::Compute(compute) => {
@@ -134,7 +141,7 @@ impl Engine {
                     post(
                         Outcome::Looked(look(&*disk, &key, limit_bytes, like.as_ref())),
                         None,
-                    )
+                    );
                 });
             }
             Work::Stage { changes } => {
@@ -179,7 +186,9 @@ fn look(disk: &dyn Disk, key: &FileKey, limit_bytes: u64, like: Option<&Text>) -
         });
     };
     match disk.look(&PathBuf::from(path), limit_bytes) {
-        Ok(Look::Absent) => Looked::Absent,
+        Ok(Look::Absent) => Looked::Absent {
+            near: path::near(path, &disk.siblings(path)),
+        },
         Ok(Look::Text(text)) => Looked::text(text, like),
         Err(err) => Looked::Refused(err),
     }

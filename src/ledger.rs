@@ -126,65 +126,95 @@ pub struct Entry {
     pub shown: Lines,
     /// The status last told by `ledgerChanged` or by an answer.
     pub told: Status,
+    /// The turn in which it was observed, where the host numbers turns: it authorises from the next one on. None for
+    /// the session's own changes, which count at once.
+    pub turn: Option<u64>,
+}
+
+/// A file of a ledger: what was seen last, and what stays the authority within the turn in which that was seen.
+#[derive(Debug)]
+struct Slot {
+    entry: Entry,
+    before: Option<Entry>,
 }
 
 /// Observations of one agent session, by file.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    entries: BTreeMap<FileKey, Entry>,
+    slots: BTreeMap<FileKey, Slot>,
 }
 
 impl Ledger {
     /// The entry of a file; none: unseen.
     pub fn get(&self, key: &FileKey) -> Option<&Entry> {
-        self.entries.get(key)
+        self.slots.get(key).map(|it| &it.entry)
+    }
+
+    /// What a call composed in `turn` may rely on: a model composes the calls of a turn before it sees their results.
+    pub fn authority(&self, key: &FileKey, turn: Option<u64>) -> Option<&Entry> {
+        let slot = self.slots.get(key)?;
+        let is_too_young =
+            matches!((slot.entry.turn, turn), (Some(seen), Some(now)) if seen >= now);
+        if is_too_young {
+            slot.before.as_ref()
+        } else {
+            Some(&slot.entry)
+        }
     }
 
     /// The entry of a file, to move it to another version of the same content or to note what was told.
     pub fn get_mut(&mut self, key: &FileKey) -> Option<&mut Entry> {
-        self.entries.get_mut(key)
+        self.slots.get_mut(key).map(|it| &mut it.entry)
     }
 
     /// All entries, by file.
-    pub fn entries(&self) -> &BTreeMap<FileKey, Entry> {
-        &self.entries
+    pub fn iter(&self) -> impl Iterator<Item = (&FileKey, &Entry)> {
+        self.slots.iter().map(|(key, slot)| (key, &slot.entry))
     }
 
     /// The number of entries.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.slots.len()
     }
 
     /// True if the session has seen nothing.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.slots.is_empty()
     }
 
     /// Records what the session has just been shown. A window of the content that was already there adds its lines; an
     /// observation older than the entry changes nothing.
     pub fn observe(&mut self, key: FileKey, mut entry: Entry) {
-        if let Some(old) = self.entries.get(&key) {
-            if old.seq > entry.seq {
+        let mut before = None;
+        if let Some(old) = self.slots.remove(&key) {
+            if old.entry.seq > entry.seq {
+                self.slots.insert(key, old);
                 return;
             }
-            if old.observation == entry.observation {
-                entry.shown.extend(&old.shown);
+            if old.entry.observation == entry.observation {
+                entry.shown.extend(&old.entry.shown);
             }
+            before = match entry.turn {
+                None => None,
+                turn if turn == old.entry.turn => old.before,
+                Some(_) => Some(old.entry),
+            };
         }
-        self.entries.insert(key, entry);
+        self.slots.insert(key, Slot { entry, before });
         self.trim_snapshots();
     }
 
     /// Forgets a file.
     pub fn remove(&mut self, key: &FileKey) -> Option<Entry> {
-        self.entries.remove(key)
+        self.slots.remove(key).map(|it| it.entry)
     }
 
     fn trim_snapshots(&mut self) {
         let len = |entry: &Entry| entry.snapshot.as_ref().map_or(0, Text::len_bytes);
-        let mut total: usize = self.entries.values().map(len).sum();
+        let mut total: usize = self.slots.values().map(|it| len(&it.entry)).sum();
         while total > SNAPSHOT_BYTES {
-            let held = self.entries.values_mut().filter(|it| it.snapshot.is_some());
+            let entries = self.slots.values_mut().map(|it| &mut it.entry);
+            let held = entries.filter(|it| it.snapshot.is_some());
             let Some(oldest) = held.min_by_key(|it| it.seq) else {
                 break;
             };
@@ -241,6 +271,7 @@ mod tests {
             snapshot: None,
             shown,
             told: Status::Fresh,
+            turn: None,
         }
     }
 
@@ -276,5 +307,26 @@ mod tests {
             ledger.get(&key).map(|it| it.shown.clone()),
             Some(Lines::default())
         );
+    }
+
+    #[test]
+    fn what_is_observed_in_a_turn_authorises_from_the_next_turn_on() {
+        let key = FileKey::Uri("a:1".into());
+        let mut ledger = Ledger::default();
+        let seen = |text: &str| Observation::Present(Version::of(&Text::flat(text)));
+        let in_turn = |seq: u64, observation: Observation| Entry {
+            turn: Some(7),
+            ..entry(seq, observation, Lines::default())
+        };
+        let authority = |ledger: &Ledger, turn: Option<u64>| {
+            ledger.authority(&key, turn).map(|it| it.observation)
+        };
+        ledger.observe(key.clone(), in_turn(1, seen("x")));
+        ledger.observe(key.clone(), in_turn(2, seen("y")));
+        assert_eq!(authority(&ledger, Some(7)), None);
+        assert_eq!(authority(&ledger, Some(8)), Some(seen("y")));
+        assert_eq!(authority(&ledger, None), Some(seen("y")));
+        ledger.observe(key.clone(), entry(3, seen("own"), Lines::default()));
+        assert_eq!(authority(&ledger, Some(7)), Some(seen("own")));
     }
 }

@@ -19,6 +19,9 @@ use crate::{
     error::{Code, Failure, FsError},
 };
 
+/// How much of two names must be alike for one to be named when the other is missing.
+const NEAR_RATIO: f32 = 0.6;
+
 /// Identity of a file: its canonical path, or the URI of what only an editor has (`untitled:1`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileKey {
@@ -159,6 +162,25 @@ pub fn candidates(
         )));
     }
     Ok(Candidates::Paths(paths))
+}
+
+/// The names most like the last one of a path, best first; at most three.
+pub fn near(path: &Path, siblings: &[String]) -> Vec<String> {
+    let Some(name) = path.file_name().and_then(|it| it.to_str()) else {
+        return Vec::new();
+    };
+    let mut scored: Vec<(f32, &String)> = siblings
+        .iter()
+        .map(|it| {
+            let old: Vec<char> = name.to_lowercase().chars().collect();
+            let new: Vec<char> = it.to_lowercase().chars().collect();
+            let ops = similar::capture_diff_slices(similar::Algorithm::Myers, &old, &new);
+            (similar::diff_ratio(&ops, old.len(), new.len()), it)
+        })
+        .filter(|it| it.0 >= NEAR_RATIO)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    scored.into_iter().take(3).map(|it| it.1.clone()).collect()
 }
 
 /// `C:\x`, `\\server\share`: paths that only another kind of machine has.

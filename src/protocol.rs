@@ -251,6 +251,33 @@ impl Rules {
     }
 }
 
+impl Rules {
+    /// These rules as far as this version has what they ask for; the second part names what it does not have.
+    #[must_use]
+    pub fn supported(self) -> (Self, Vec<&'static str>) {
+        let default = Self::default();
+        let missing = [
+            (self.freshness != default.freshness, "freshness"),
+            (
+                self.stale_recovery != default.stale_recovery,
+                "staleRecovery",
+            ),
+            (
+                self.unicode_fallback != default.unicode_fallback,
+                "unicodeFallback",
+            ),
+            (self.save != default.save, "save"),
+        ];
+        let supported = Self {
+            policy: self.policy,
+            write_coverage: self.write_coverage,
+            ..default
+        };
+        let missing = missing.into_iter().filter(|it| it.0);
+        (supported, missing.map(|it| it.1).collect())
+    }
+}
+
 /// `initializationOptions`, resolved.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs)]
@@ -290,6 +317,7 @@ impl ServerOptions {
             pending: positive("pending", sent.pending, limits.pending)?,
         };
         let options = Self {
+            // What is not supported yet is said when a session is opened with it.
             rules: Rules::default().with(&session),
             trust_client: server.trust_client.unwrap_or(false),
             limits,
@@ -373,6 +401,34 @@ pub struct LedgerResult {
     pub entries: Vec<LedgerEntry>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub export: Option<ExportedLedger>,
+}
+
+/// `abreast/forget`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs)]
+pub struct ForgetParams {
+    pub session_id: String,
+    pub paths: Option<Vec<String>>,
+}
+
+/// The answer to `abreast/forget`.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[allow(missing_docs)]
+pub struct ForgetResult {
+    pub forgotten: usize,
+}
+
+/// `abreast/observe`: at most one of `version`, `document_version` and `text` says what was seen.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs)]
+pub struct ObserveParams {
+    pub session_id: String,
+    pub path: String,
+    pub version: Option<Version>,
+    pub document_version: Option<i32>,
+    pub text: Option<String>,
 }
 
 /// What a session has seen of a file, as told.
@@ -702,6 +758,9 @@ pub struct ContentChange {
     /// Deprecated in LSP and not needed.
     pub range_length: Option<u64>,
     pub text: String,
+    /// Where `text` has U+FFFD for half a character: byte of `text` and code unit, in ascending order.
+    #[serde(skip)]
+    pub halves: Vec<(usize, u16)>,
 }
 
 /// The answer to `abreast/sync`.

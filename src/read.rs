@@ -152,10 +152,8 @@ impl Rows<'_> {
             self.cut.push(line);
         }
         if self.numbered {
-            self.text.push_str(&format!(
-                "{line}: {row}{}\n",
-                if is_cut { "… (line cut)" } else { "" }
-            ));
+            let cut = if is_cut { "… (line cut)" } else { "" };
+            self.text += &format!("{line}: {row}{cut}\n");
         } else {
             self.text.push_str(&row);
             if broken || is_cut && text.line_start(line).is_some() {

@@ -7,7 +7,7 @@
 //! Work that takes more than about a millisecond (hashing or searching a large text) is given away as an effect
 //! ([`Work`]) on a snapshot; its outcome comes back as an event and counts only if the snapshot is still what it was.
 //!
-//! In reading order: [`documents`](self) (what the editor reports), `sessions`, `reads`, `changes` (the life of a
+//! In reading order: `event` (the vocabulary), `documents` (what the editor reports), `sessions` and `ledgers`, `reads`, `changes` (the life of a
 //! call that changes files) with `editing` (its part in the editor) and `storing` (its part on disk), `barrier`,
 //! `telling` (what is told about ledgers).
 
@@ -15,6 +15,8 @@ mod barrier;
 mod changes;
 mod documents;
 mod editing;
+mod event;
+mod ledgers;
 mod reads;
 mod sessions;
 mod storing;
@@ -22,30 +24,20 @@ mod telling;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     capabilities::Capabilities,
-    disk::{DiskChange, DiskError, DiskFailure},
     error::{Code, Failure, FsError},
+    ledger::Observation,
     path::{self, Candidates, FileKey, Folder, Lookups},
-    pending::{Judgement, Verdict},
-    plan::{Plan, PlanJob},
-    protocol::{
-        ApplyParams, ApplyResult, Author, CloseSessionParams, ContentChange, DocumentState,
-        LedgerParams, LedgerResult, OpenSessionParams, OpenSessionResult, ReadParams, ReadResult,
-        ServerOptions, SessionsResult,
-    },
-    text::{
-        Text,
-        splice::{Splice, Splices},
-    },
+    protocol::{Author, Change, ServerOptions},
+    text::Text,
     version::Version,
 };
 use documents::Document;
+pub use event::{Answer, Compute, Context, Effect, Event, Looked, Outcome, Request, Work};
 use sessions::Session;
-use telling::{StatusJob, Told};
 
 /// Unix milliseconds.
 pub type Millis = u64;
@@ -72,235 +64,6 @@ pub struct ConnectionId(pub u32);
 impl ConnectionId {
     /// The connection of the editor that started the sidecar.
     pub const EDITOR: Self = Self(0);
-}
-
-/// Everything that can happen, in the order in which it arrived.
-#[derive(Debug)]
-#[allow(missing_docs)]
-pub enum Event {
-    /// The editor's `initialize`, decoded.
-    Started {
-        client: Capabilities,
-        options: ServerOptions,
-        folders: Vec<Folder>,
-    },
-    /// `workspace/didChangeWorkspaceFolders`: what the folders are now.
-    Folders(Vec<Folder>),
-    /// `textDocument/didOpen`.
-    Opened {
-        uri: String,
-        key: FileKey,
-        lsp_version: i32,
-        text: String,
-    },
-    /// `textDocument/didChange`; no changes: it could not be decoded.
-    Changed {
-        uri: String,
-        lsp_version: i32,
-        changes: Option<Vec<ContentChange>>,
-    },
-    /// A `textDocument/didChange` that does not even say of which document.
-    ChangedUnknown,
-    /// `textDocument/didSave`.
-    Saved { uri: String },
-    /// `textDocument/didClose`.
-    Closed { uri: String },
-    /// `abreast/documentState`; the key of the file, where it is one.
-    State {
-        state: DocumentState,
-        key: Option<FileKey>,
-    },
-    /// `workspace/didChangeWatchedFiles`.
-    FilesChanged(Vec<FileKey>),
-    /// A request.
-    Call {
-        id: CallId,
-        connection: ConnectionId,
-        request: Request,
-        lookups: Lookups,
-    },
-    /// `$/cancelRequest`.
-    Cancel(CallId),
-    /// The editor's answer to a request of ours.
-    Answered {
-        ask: AskId,
-        answer: Result<Value, String>,
-    },
-    /// Work given away is done.
-    Done { job: JobId, outcome: Outcome },
-    /// Time went by.
-    Tick,
-    /// A connection ended.
-    Disconnected(ConnectionId),
-}
-
-/// What an agent's host asks for.
-#[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
-pub enum Request {
-    OpenSession(OpenSessionParams),
-    CloseSession(CloseSessionParams),
-    Sessions,
-    Ledger(LedgerParams),
-    Read(ReadParams),
-    /// `abreast/edit`, `abreast/write`, and (`is_apply`) `abreast/apply`.
-    Change {
-        params: ApplyParams,
-        is_apply: bool,
-    },
-}
-
-/// What a request is answered with.
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
-#[allow(missing_docs)]
-pub enum Answer {
-    Nothing,
-    Session(OpenSessionResult),
-    Sessions(SessionsResult),
-    Ledger(LedgerResult),
-    Read(Box<ReadResult>),
-    Applied(ApplyResult),
-}
-
-/// What has to be done.
-#[derive(Debug)]
-#[allow(missing_docs)]
-pub enum Effect {
-    /// Answer a request; every request is answered once.
-    Reply {
-        id: CallId,
-        result: Result<Answer, Failure>,
-    },
-    /// Tell the editor's connection.
-    Notify { method: &'static str, params: Value },
-    /// Ask the editor.
-    Ask {
-        ask: AskId,
-        method: &'static str,
-        params: Value,
-    },
-    /// Do work elsewhere and report its outcome.
-    Start { job: JobId, work: Work },
-    /// Send [`Event::Tick`] at this time.
-    Wake(Millis),
-    /// Say something in the log.
-    Log {
-        level: tracing::Level,
-        message: String,
-    },
-}
-
-/// Work to do elsewhere.
-#[derive(Debug)]
-#[allow(missing_docs)]
-pub enum Work {
-    /// Read a closed file; `like`: is it this text but for the final line break?
-    Look {
-        key: FileKey,
-        limit_bytes: u64,
-        like: Option<Text>,
-    },
-    /// Prepare changes of closed files. The transaction is the job's id.
-    Stage { changes: Vec<DiskChange> },
-    /// Make the changes that the named job staged.
-    Commit { staged: JobId },
-    /// Throw away what the named job staged; has no outcome.
-    Abort { staged: JobId },
-    /// Compute something on snapshots.
-    Compute(Box<Compute>),
-}
-
-/// Computations on snapshots: pure, so they can run anywhere.
-#[derive(Debug)]
-#[allow(missing_docs)]
-pub enum Compute {
-    Read(reads::ReadJob),
-    Plan(PlanJob),
-    Judge(Vec<Judgement>),
-    Status(StatusJob),
-}
-
-impl Compute {
-    fn cost(&self) -> usize {
-        match self {
-            Self::Read(job) => job.cost(),
-            Self::Plan(job) => job.cost(),
-            Self::Judge(judgements) => judgements.iter().map(Judgement::cost).sum(),
-            Self::Status(job) => job.cost(),
-        }
-    }
-
-    /// Computes.
-    pub fn run(self) -> Outcome {
-        match self {
-            Self::Read(job) => Outcome::Read(job.run()),
-            Self::Plan(job) => Outcome::Plan(job.run()),
-            Self::Judge(judgements) => {
-                Outcome::Judged(judgements.iter().map(Judgement::run).collect())
-            }
-            Self::Status(job) => Outcome::Status(job.run()),
-        }
-    }
-}
-
-/// What came of [`Work`].
-#[derive(Debug)]
-#[allow(missing_docs)]
-pub enum Outcome {
-    Looked(Looked),
-    /// Staged; per change, whether the file will be changed in place.
-    Staged(Result<Vec<bool>, DiskFailure>),
-    Committed(Result<(), DiskFailure>),
-    Read(Result<reads::ReadDone, Box<FsError>>),
-    Plan(Result<Plan, Box<FsError>>),
-    Judged(Vec<Verdict>),
-    Status(Vec<Told>),
-}
-
-/// What is on disk.
-#[derive(Debug, Clone)]
-#[allow(missing_docs)]
-pub enum Looked {
-    Absent,
-    /// A text; `alike`: it is [`Work::Look::like`] but for the final line break.
-    Text {
-        text: Text,
-        version: Version,
-        alike: bool,
-    },
-    Refused(DiskError),
-}
-
-impl Looked {
-    /// A text that was found, compared with one that it may be the same as.
-    pub fn text(text: Text, like: Option<&Text>) -> Self {
-        let version = Version::of(&text);
-        let alike = like.is_some_and(|it| {
-            Version::of(&without_final_break(it)) == Version::of(&without_final_break(&text))
-        });
-        Self::Text {
-            text,
-            version,
-            alike,
-        }
-    }
-}
-
-fn without_final_break(text: &Text) -> Text {
-    let end = text.len_bytes();
-    let byte = |back: usize| end.checked_sub(back).and_then(|at| text.byte(at));
-    let n_break = match (byte(2), byte(1)) {
-        (Some(b'\r'), Some(b'\n')) => 2,
-        (_, Some(b'\n')) => 1,
-        _ => 0,
-    };
-    let mut splices = Splices::default();
-    splices.then(Splice {
-        range: end - n_break..end,
-        text: String::new(),
-    });
-    text.apply(&splices)
 }
 
 /// Who waits for a job.
@@ -346,8 +109,8 @@ struct File {
     waiting: BTreeSet<CallId>,
     /// Who changed it, and when last, in the workspace's sequence.
     log: Vec<(Author, u64)>,
-    /// The version on disk when last looked at (inner none: absent).
-    disk: Option<Option<Version>>,
+    /// What was on disk when last looked at.
+    disk: Option<Observation>,
     /// An editor shows it without sending its text.
     unsynced: bool,
 }
@@ -377,10 +140,34 @@ impl File {
     }
 }
 
+/// What is known of a call before it is known what it is about.
+struct NewCall {
+    id: CallId,
+    connection: ConnectionId,
+    turn: Option<u64>,
+    progress: Option<Progress>,
+}
+
+impl NewCall {
+    fn call(self, session: Option<(String, u64)>, keys: Vec<FileKey>, kind: CallKind) -> Call {
+        Call {
+            connection: self.connection,
+            turn: self.turn,
+            progress: self.progress,
+            session,
+            keys,
+            kind,
+        }
+    }
+}
+
 /// A call under way.
 #[derive(Debug)]
 struct Call {
     connection: ConnectionId,
+    /// The turn in which the model composed it.
+    turn: Option<u64>,
+    progress: Option<Progress>,
     /// The session and its epoch: a session opened again under the same id is another one.
     session: Option<(String, u64)>,
     /// The files in whose queues it is.
@@ -388,11 +175,22 @@ struct Call {
     kind: CallKind,
 }
 
+/// How long a call takes before its progress is reported, in milliseconds.
+const PROGRESS_AFTER_MS: Millis = 500;
+
+/// Where the progress of a call is reported.
+#[derive(Debug)]
+struct Progress {
+    token: Value,
+    due: Millis,
+    has_begun: bool,
+}
+
 #[derive(Debug)]
 enum CallKind {
     Read(reads::ReadCall),
     Change(Box<changes::ChangeCall>),
-    Ledger(sessions::LedgerCall),
+    Ledger(ledgers::LedgerCall),
 }
 
 /// All state of the sidecar.
@@ -410,6 +208,8 @@ pub struct Workspace {
     asks: BTreeMap<AskId, AskOwner>,
     jobs: BTreeMap<JobId, JobOwner>,
     alarms: BTreeSet<(Millis, Alarm)>,
+    /// Calls that have come to the head of a queue.
+    ready: BTreeSet<CallId>,
     /// Files whose content may have changed since ledgers were last told, with the text of closed ones.
     touched: BTreeMap<FileKey, Option<Looked>>,
     is_telling: bool,
@@ -457,13 +257,17 @@ impl Workspace {
                 id,
                 connection,
                 request,
+                context,
                 lookups,
-            } => self.call(id, connection, request, &lookups),
+            } => self.call(id, connection, request, context, &lookups),
             Event::Cancel(id) => self.cancel(id),
             Event::Answered { ask, answer } => self.answered(ask, answer),
             Event::Done { job, outcome } => self.done(job, outcome),
             Event::Tick => self.tick(),
             Event::Disconnected(connection) => self.disconnected(connection),
+        }
+        while let Some(id) = self.ready.pop_first() {
+            self.start_if_first(id);
         }
         if let Some(alarm) = self.next_alarm()
             && next_alarm.is_none_or(|it| alarm < it || it <= self.now)
@@ -477,26 +281,29 @@ impl Workspace {
     pub fn paths_of(&self, request: &Request) -> Vec<std::path::PathBuf> {
         let (session_id, names): (Option<&String>, Vec<&str>) = match request {
             Request::Read(params) => (params.session_id.as_ref(), vec![&params.path]),
-            Request::Ledger(params) => (
-                Some(&params.session_id),
-                params.path.iter().map(String::as_str).collect(),
-            ),
+            Request::Observe(params) => (Some(&params.session_id), vec![&params.path]),
+            Request::Ledger(params) => {
+                let names = params.path.iter().map(String::as_str);
+                (Some(&params.session_id), names.collect())
+            }
+            Request::Forget(params) => {
+                let names = params.paths.iter().flatten().map(String::as_str);
+                (Some(&params.session_id), names.collect())
+            }
             Request::Change { params, .. } => {
                 let names = params.changes.iter().flat_map(|change| match change {
-                    crate::protocol::Change::Rename { path, new_path, .. } => {
-                        vec![path.as_str(), new_path]
-                    }
+                    Change::Rename { path, new_path, .. } => vec![path.as_str(), new_path],
                     change => vec![change.path()],
                 });
                 (params.session_id.as_ref(), names.collect())
             }
-            Request::OpenSession(_) | Request::CloseSession(_) | Request::Sessions => {
-                (None, Vec::new())
-            }
+            Request::OpenSession(params) => return self.imported_paths(params),
+            Request::CloseSession(_) | Request::Sessions => (None, Vec::new()),
         };
+        let session_id = session_id.map(String::as_str);
         let candidates = names
             .into_iter()
-            .filter_map(|name| self.candidates(session_id.map(String::as_str), name).ok());
+            .filter_map(|name| self.candidates(session_id, name).ok());
         candidates.flat_map(|it| it.paths()).collect()
     }
 
@@ -524,20 +331,41 @@ impl Workspace {
             .map(|(key, _)| key)
     }
 
-    fn call(&mut self, id: CallId, connection: ConnectionId, request: Request, lookups: &Lookups) {
+    fn call(
+        &mut self,
+        id: CallId,
+        connection: ConnectionId,
+        request: Request,
+        context: Context,
+        lookups: &Lookups,
+    ) {
+        let progress = context.work_done_token.map(|token| Progress {
+            token,
+            due: self.now + PROGRESS_AFTER_MS,
+            has_begun: false,
+        });
+        if let Some(progress) = &progress {
+            self.alarms.insert((progress.due, Alarm::Call(id)));
+        }
+        let new = NewCall {
+            id,
+            connection,
+            turn: context.turn,
+            progress,
+        };
         let result = match request {
-            Request::OpenSession(params) => self.open_session(connection, params).map(Some),
             Request::CloseSession(params) => self.close_session(connection, &params).map(Some),
             Request::Sessions => Ok(Some(self.list_sessions(connection))),
+            Request::Forget(params) => self.forget(connection, &params, lookups).map(Some),
             _ if self.calls.len() >= self.options.limits.pending => {
                 let what = format!("{} calls are waiting already", self.calls.len());
                 Err(FsError::new(Code::FsBusy, what, "retry later").into())
             }
-            Request::Ledger(params) => self.ledger(id, connection, &params, lookups),
-            Request::Read(params) => self.read(id, connection, params, lookups),
-            Request::Change { params, is_apply } => {
-                self.change(id, connection, params, is_apply, lookups)
-            }
+            Request::OpenSession(params) => self.open_session(new, params, lookups),
+            Request::Ledger(params) => self.ledger(new, &params, lookups),
+            Request::Observe(params) => self.observe(new, params, lookups),
+            Request::Read(params) => self.read(new, params, lookups),
+            Request::Change { params, is_apply } => self.change(new, params, is_apply, lookups),
         };
         match result {
             Ok(Some(answer)) => self.effects.push(Effect::Reply {
@@ -566,23 +394,30 @@ impl Workspace {
 
     /// Answers a call and lets those go on that waited for it.
     fn finish(&mut self, id: CallId, call: &Call, result: Result<Answer, Failure>) {
+        if let Some(Progress {
+            token,
+            has_begun: true,
+            ..
+        }) = &call.progress
+        {
+            let params = json!({ "token": token, "value": { "kind": "end" } });
+            self.effects.push(Effect::Notify {
+                method: "$/progress",
+                params,
+            });
+        }
         self.effects.push(Effect::Reply { id, result });
         self.leave(id, call);
     }
 
-    /// Takes a call out of its queues and starts what waited for it.
+    /// Takes a call out of its queues; what waited for it starts when the event at hand has been dealt with.
     fn leave(&mut self, id: CallId, call: &Call) {
-        self.alarms.retain(|it| it.1 != Alarm::Call(id));
-        let mut next = BTreeSet::new();
         for key in &call.keys {
             if let Some(file) = self.files.get_mut(key) {
                 file.queue.retain(|&it| it != id);
                 file.waiting.remove(&id);
-                next.extend(file.queue.front());
+                self.ready.extend(file.queue.front());
             }
-        }
-        for id in next {
-            self.start_if_first(id);
         }
     }
 
@@ -635,7 +470,7 @@ impl Workspace {
             Some(AskOwner::Call(id)) => self.call_answered(id, ask, answer),
             Some(AskOwner::Probe(uris)) => self.probe_answered(&uris, answer),
             // An answer to nothing, or to a call that has been answered: settles an edit of unknown outcome, if any.
-            None => self.late_answer(ask, answer),
+            None => self.late_answer(ask),
         }
     }
 
@@ -694,9 +529,10 @@ impl Workspace {
 
     /// Lets a call look whether what it waits for has come, or its time is over.
     fn poke(&mut self, id: CallId) {
-        let Some(call) = self.calls.remove(&id) else {
+        let Some(mut call) = self.calls.remove(&id) else {
             return;
         };
+        self.report_progress(&mut call);
         match &call.kind {
             CallKind::Read(_) => self.go_on_reading(id, call),
             CallKind::Change(_) => self.go_on_changing(id, call),
@@ -704,6 +540,26 @@ impl Workspace {
                 self.calls.insert(id, call);
             }
         }
+    }
+
+    fn report_progress(&mut self, call: &mut Call) {
+        let Some(progress) = &mut call.progress else {
+            return;
+        };
+        if progress.has_begun || self.now < progress.due {
+            return;
+        }
+        progress.has_begun = true;
+        let title = match call.kind {
+            CallKind::Read(_) => "Reading",
+            CallKind::Change(_) => "Changing files",
+            CallKind::Ledger(_) => "Looking at files",
+        };
+        let value = json!({ "kind": "begin", "title": title });
+        self.effects.push(Effect::Notify {
+            method: "$/progress",
+            params: json!({ "token": progress.token, "value": value }),
+        });
     }
 
     /// Lets the calls that wait for something to happen to a file look whether it has.

@@ -19,7 +19,7 @@ use super::{
     DiskChange, DiskError, DiskErrorKind, DiskFailure,
     fs::{Dir, Fs, Stat},
     metadata::copy_metadata,
-    transaction::{Content, Place, Step, Transaction, Work, stale},
+    transaction::{Content, Place, State, Step, Transaction, Way, Work, stale},
 };
 use crate::text::Text;
 
@@ -87,7 +87,7 @@ impl Stage {
 
     fn create(&mut self, path: &Path, text: Content) -> Result<(Step, Will), DiskError> {
         let mut n_makes = 0;
-        let (target, (dot, _, stat)) = loop {
+        let (target, (dot, file, stat)) = loop {
             let target = self.place_to_fill(path)?;
             // The system applies umask and default ACL; as a new file it holds nothing that its mode would not show.
             match self.write_dot(&target.dir, Mode::from_bits_truncate(0o666), &text) {
@@ -97,6 +97,7 @@ impl Stage {
             }
             self.transaction.dirs.remove(&target.dir.path);
         };
+        self.sync(&file)?;
         let will = Will::Hold(Arc::clone(&text), dot.clone());
         let ours = stat.id;
         Ok((Step::new(target, dot, Work::Create { ours, text }), will))
@@ -118,24 +119,25 @@ impl Stage {
                 .map_err(|err| DiskError::from_errno(err, "write beside the file"))?;
             let fs = &self.transaction.fs;
             let is_same = copy_metadata(fs, (&file, &original), (&copy, &stat))
-                .and_then(|is_same| fs.sync(&copy).map(|()| is_same))
                 .map_err(|err| DiskError::from_errno(err, "copy mode and owner of the file"))?;
             if is_same {
+                self.sync(&copy)?;
                 let will = Will::Hold(Arc::clone(&text), dot.clone());
-                let work = Work::Exchange {
+                let work = Work::Replace {
                     ours: stat.id,
                     expected,
                     text,
                     original,
-                    overwritten: None,
+                    way: Way::Exchange,
                 };
                 return Ok((Step::new(target, dot, work), will));
             }
         }
         // Another file would not have the other names, or not the owner, of this one.
-        let (dot, ..) = self
+        let (dot, copy, _) = self
             .write_dot(&target.dir, Mode::RUSR | Mode::WUSR, &expected)
             .map_err(|err| DiskError::from_errno(err, "write beside the file"))?;
+        self.sync(&copy)?;
         let will = Will::Hold(Arc::clone(&text), at);
         let work = Work::InPlace {
             expected,
@@ -224,18 +226,23 @@ impl Stage {
         let dir = self
             .make_dirs(parent)
             .map_err(|err| DiskError::from_errno(err, "make the directory"))?;
-        self.require_admits(&dir)?;
         let place = Place { dir, name };
         match self.will.get(path) {
-            Some(Will::BeGone) => return Ok(place),
+            Some(Will::BeGone) => {}
             Some(Will::Hold(..)) => return Err(DiskError::exists()),
-            None => {}
+            None => {
+                let fs = &self.transaction.fs;
+                let stat = fs
+                    .stat_at(&place.dir.fd, &place.name)
+                    .map_err(|err| DiskError::from_errno(err, "look at the file"))?;
+                if let Some(stat) = stat {
+                    stat.require_file()?;
+                    return Err(DiskError::exists());
+                }
+            }
         }
-        let stat = self.transaction.fs.stat_at(&place.dir.fd, &place.name);
-        match stat.map_err(|err| DiskError::from_errno(err, "look at the file"))? {
-            Some(stat) => Err(stat.require_file().err().unwrap_or_else(DiskError::exists)),
-            None => Ok(place),
-        }
+        self.require_admits(&place.dir)?;
+        Ok(place)
     }
 
     fn open_dir(&mut self, path: &Path) -> Result<Arc<Dir>, Errno> {
@@ -259,6 +266,9 @@ impl Stage {
                 break;
             }
             let parent = self.make_dirs(parent_path)?;
+            if !parent.stat.is_writable() {
+                return Err(Errno::ACCESS);
+            }
             match self.transaction.fs.make_dir(&parent, name) {
                 Ok(()) => self.transaction.made_dirs.push(Place {
                     dir: Arc::clone(&parent),
@@ -280,7 +290,7 @@ impl Stage {
         Ok(dir)
     }
 
-    /// Writes a file of ours beside a target, durably.
+    /// Writes a file of ours beside a target; not durable yet.
     fn write_dot(
         &mut self,
         dir: &Arc<Dir>,
@@ -291,9 +301,13 @@ impl Stage {
         let fs = &self.transaction.fs;
         let file = fs.create(dir, &dot.name, mode)?;
         fs.write(&file, text.as_bytes())?;
-        fs.sync(&file)?;
         let stat = fs.stat(&file)?;
         Ok((dot, file, stat))
+    }
+
+    fn sync(&self, file: &OwnedFd) -> Result<(), DiskError> {
+        let synced = self.transaction.fs.sync(file);
+        synced.map_err(|err| DiskError::from_errno(err, "write beside the file"))
     }
 
     /// A file without any write permission was protected by somebody, even against root.
@@ -333,7 +347,7 @@ impl Step {
             target,
             dot,
             work,
-            is_applied: false,
+            state: State::Staged,
         }
     }
 }

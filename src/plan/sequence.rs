@@ -319,7 +319,7 @@ fn finish(job: &PlanJob, states: &[Option<Working>]) -> Vec<FilePlan> {
                 None => plans.push(create(job, idx, working)),
             },
             (Some((text, version)), Some(working)) => {
-                plans.push(update(job, idx, text, version, working))
+                plans.push(update(job, idx, text, version, working));
             }
         }
     }

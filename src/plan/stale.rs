@@ -110,6 +110,7 @@ mod tests {
             snapshot: Some(seen),
             shown: Lines::default(),
             told: Status::Fresh,
+            turn: None,
         };
         let now = now.map(|it| Text::flat(it.to_string()));
         let err = refusal(

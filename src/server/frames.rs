@@ -11,9 +11,13 @@
 
 mod surrogates;
 
-use std::{mem, ops::ControlFlow, str};
+use std::{
+    mem,
+    ops::{ControlFlow, Range},
+    str,
+};
 
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memmem};
 use serde::de::IgnoredAny;
 
 pub use surrogates::{LoneSurrogate, Repaired, repair_surrogates};
@@ -25,6 +29,8 @@ pub const INVALID_REQUEST: i64 = -32600;
 
 /// The longest header section; real ones have under 100 bytes.
 const MAX_HEAD_BYTES: usize = 8 * 1024;
+/// In what is left out, this tells a change of a document.
+const CHANGE: &[u8] = b"/didChange\"";
 /// How far before its line end a `Content-Length` header is looked for behind foreign bytes.
 const WINDOW_BYTES: usize = 64;
 
@@ -34,13 +40,14 @@ pub enum Frame {
     /// One complete body: UTF-8, and an object or an array by its first and last character.
     Message(Vec<u8>),
     /// Something unusable, once per incident: what follows it up to the next header is left out.
-    /// It may have been anything, a change of any document too.
     Bad {
         /// [`PARSE_ERROR`] or [`INVALID_REQUEST`].
         code: i64,
         /// What was wrong, for people; never holds content.
         message: String,
     },
+    /// What was left out may have been a change of a document, nobody knows of which.
+    LostChange,
 }
 
 /// A decoder of frames: bytes go in by [`push`](Self::push), frames come out as from an iterator.
@@ -56,6 +63,10 @@ pub struct FrameReader {
     state: State,
     /// Whether the incident at hand has been reported; a complete header section ends it.
     reported: bool,
+    /// Something that may have been a change was left out since the last message.
+    lost_change: bool,
+    /// The message that waits until that has been told.
+    held: Option<Frame>,
 }
 
 #[derive(Debug)]
@@ -106,6 +117,8 @@ impl FrameReader {
             scanned: 0,
             state: State::default(),
             reported: false,
+            lost_change: false,
+            held: None,
         }
     }
 
@@ -187,7 +200,9 @@ impl FrameReader {
     }
 
     fn lost(&mut self) -> Step {
-        let Some(line_end) = self.line_end() else {
+        let line_end = self.line_end();
+        self.note_lost(self.start..line_end.unwrap_or(self.buffer.len()));
+        let Some(line_end) = line_end else {
             self.start = self
                 .start
                 .max(self.buffer.len().saturating_sub(WINDOW_BYTES));
@@ -218,6 +233,7 @@ impl FrameReader {
             return Step::Continue(());
         }
         let max_bytes = self.max_bytes;
+        self.lost_change = true;
         self.report(
             INVALID_REQUEST,
             format!("the message has {length} bytes, the limit is {max_bytes}"),
@@ -234,6 +250,7 @@ impl FrameReader {
             self.consume(self.start + line_end);
             self.give_back(n_header, line_end, &body.bytes);
             let length = body.length;
+            self.lost_change |= may_be_change(&body.bytes);
             return self.report(
                 PARSE_ERROR,
                 format!("the body is shorter than its Content-Length {length}: a header follows"),
@@ -253,6 +270,7 @@ impl FrameReader {
             return Step::Continue(());
         };
         // A length that is too large ends inside the next header, so the end is looked at again.
+        self.lost_change |= may_be_change(&body.bytes);
         let n_back = body.bytes.len().min(WINDOW_BYTES);
         self.give_back(n_back, n_piece, &body.bytes);
         self.state = State::Lost;
@@ -282,6 +300,10 @@ impl FrameReader {
         self.scanned = end;
     }
 
+    fn note_lost(&mut self, range: Range<usize>) {
+        self.lost_change |= may_be_change(&self.buffer[range]);
+    }
+
     fn lose(&mut self, message: &str) -> Step {
         self.state = State::Lost;
         self.report(PARSE_ERROR, message)
@@ -302,6 +324,9 @@ impl Iterator for FrameReader {
     type Item = Frame;
 
     fn next(&mut self) -> Option<Frame> {
+        if self.held.is_some() {
+            return self.held.take();
+        }
         loop {
             // Every step sets the state anew, unless the next thing is a fresh header section.
             let step = match mem::take(&mut self.state) {
@@ -309,9 +334,12 @@ impl Iterator for FrameReader {
                 State::Body(body) => self.body(body),
                 State::Lost => self.lost(),
             };
-            if let Step::Break(answer) = step {
-                return answer;
+            let Step::Break(answer) = step else { continue };
+            if matches!(answer, Some(Frame::Message(_))) && mem::take(&mut self.lost_change) {
+                self.held = answer;
+                return Some(Frame::LostChange);
             }
+            return answer;
         }
     }
 }
@@ -458,6 +486,11 @@ fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
+/// Whether a body that cannot be read may be a change of a document.
+pub fn may_be_change(body: &[u8]) -> bool {
+    memmem::find(body, CHANGE).is_some()
+}
+
 /// Frames a message.
 pub fn encode(body: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(body.len() + 40);
@@ -504,6 +537,7 @@ mod tests {
         let lines = frames.iter().map(|frame| match frame {
             Frame::Message(body) => format!("message {}\n", body.escape_ascii()),
             Frame::Bad { code, message } => format!("bad {code} {message}\n"),
+            Frame::LostChange => "lost change\n".to_string(),
         });
         expected.assert_eq(&lines.collect::<String>());
 
@@ -740,10 +774,11 @@ mod tests {
         let body = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_BYTES));
         check(
             [encode(body.as_bytes()), encode(b"{}")].concat(),
-            &expect![[r"
-            bad -32600 the message has 108 bytes, the limit is 100
-            message {}
-        "]],
+            &expect![[r#"
+                bad -32600 the message has 108 bytes, the limit is 100
+                lost change
+                message {}
+            "#]],
         );
     }
 
@@ -762,17 +797,19 @@ mod tests {
     fn an_absurd_length_never_makes_the_reader_deaf() {
         check(
             "Content-Length: 5000000000\r\n\r\n{}Content-Length: 2\r\n\r\n{}",
-            &expect![[r"
+            &expect![[r#"
                 bad -32600 the message has 5000000000 bytes, the limit is 100
+                lost change
                 message {}
-            "]],
+            "#]],
         );
         check(
             "Content-Length: 99999999999999999999999\r\n\r\nContent-Length: 2\r\n\r\n{}",
-            &expect![[r"
+            &expect![[r#"
                 bad -32600 the message has 18446744073709551615 bytes, the limit is 100
+                lost change
                 message {}
-            "]],
+            "#]],
         );
     }
 
@@ -804,10 +841,11 @@ mod tests {
         let length = body.len() + 9;
         check(
             format!("Content-Length: {length}\r\n\r\n{body}Content-Length: 2\r\n\r\n{{}}"),
-            &expect![[r"
+            &expect![[r#"
                 bad -32600 the message has 117 bytes, the limit is 100
+                lost change
                 message {}
-            "]],
+            "#]],
         );
     }
 
@@ -1004,12 +1042,22 @@ mod tests {
                 .into_iter()
                 .filter_map(|frame| match frame {
                     Frame::Message(body) => Some(body),
-                    Frame::Bad { .. } => None,
+                    Frame::Bad { .. } | Frame::LostChange => None,
                 })
                 .collect();
             prop_assert!(served.starts_with(&bodies[..damaged_idx]));
             prop_assert!(served.ends_with(&bodies[damaged_idx + 1..]));
         }
+    }
+
+    #[test]
+    fn a_lost_change_is_told_before_the_next_message() {
+        let change = br#"{"method":"textDocument/didChange","params":"#;
+        let stream = [&encode(change)[..], &encode(GOOD.as_bytes())].concat();
+        let frames = decode(MAX_BYTES, [&stream[..]]);
+        assert!(matches!(frames[0], Frame::Bad { .. }), "{frames:?}");
+        assert_eq!(frames[1..], [Frame::LostChange, good()]);
+        assert_eq!(decode(MAX_BYTES, stream.chunks(1)), frames);
     }
 
     /// No stream makes the reader hold more than the limit and some pieces.

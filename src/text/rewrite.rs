@@ -51,11 +51,12 @@ fn rewrite(text: &Text, span: Range<usize>, new: &str, style: Style) -> Vec<Spli
     let mut splices = Vec::with_capacity(changes.len());
     for (old_range, new_range) in changes {
         let old_lines = &old[old_range.clone()];
-        let (kept_head, kept_tail) = common(&fold(old_lines), &new[new_range.clone()]);
-        let new = &new[new_range.start + kept_head..new_range.end - kept_tail];
-        let view_end = fold(old_lines).len() - kept_tail;
-        let start = span.start + old_range.start + raw_len(old_lines, kept_head);
-        let end = span.start + old_range.start + raw_len(old_lines, view_end);
+        let old_view = fold(old_lines);
+        let (head, tail) = common(&old_view, &new[new_range.clone()]);
+        let new = &new[new_range.start + head..new_range.end - tail];
+        let lines_start = span.start + old_range.start;
+        let start = lines_start + raw_len(old_lines, head);
+        let end = lines_start + raw_len(old_lines, old_view.len() - tail);
         let eol = if new.contains('\n') {
             eol_for(text, start..end, style)
         } else {

@@ -144,7 +144,7 @@ proptest! {
             prop_assert_eq!(text.next_lf(byte), raw[byte..].find('\n').map(|it| byte + it));
             prop_assert_eq!(text.prev_lf(byte), raw[..byte].rfind('\n'));
             let forwards: Vec<_> = text.chunks_from(byte).flat_map(|(_, it)| it.to_vec()).collect();
-            prop_assert_eq!(forwards, raw[byte..].as_bytes());
+            prop_assert_eq!(forwards, &raw.as_bytes()[byte..]);
             let mut end_byte = byte;
             for (start_byte, chunk) in text.chunks_before(byte) {
                 prop_assert_eq!(chunk, &raw.as_bytes()[start_byte..end_byte]);

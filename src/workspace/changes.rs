@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    Answer, AskId, Call, CallId, CallKind, Compute, ConnectionId, Effect, JobId, JobOwner, Looked,
-    Millis, Outcome, Work, Workspace,
+    Answer, AskId, Call, CallId, CallKind, Compute, Effect, JobId, JobOwner, Looked, Millis,
+    NewCall, Outcome, Work, Workspace,
     barrier::{Barrier, EDIT_BARRIER_MS},
     editing::Editing,
     reads::desynced,
@@ -27,8 +27,8 @@ use crate::{
 
 /// How often a call is planned again because something moved that does not concern its guards.
 pub(super) const RETRIES: u32 = 3;
-/// A call that has been at it for this long is not planned again, so that it answers within 8 s.
-const RETRY_UNTIL_MS: Millis = 3000;
+/// Within this time of its start the edits of a call are sent for the last time, so that it is answered within 8 s.
+const SEND_WITHIN_MS: Millis = 3000;
 
 /// A call that changes files.
 #[derive(Debug)]
@@ -99,8 +99,7 @@ impl ChangeCall {
 impl Workspace {
     pub(super) fn change(
         &mut self,
-        id: CallId,
-        connection: ConnectionId,
+        new: NewCall,
         params: ApplyParams,
         is_apply: bool,
         lookups: &Lookups,
@@ -124,7 +123,7 @@ impl Workspace {
             }
         }
         let session = match &params.session_id {
-            Some(session_id) => Some(self.own_session(connection, session_id)?),
+            Some(session_id) => Some(self.own_session(new.connection, session_id)?),
             None => None,
         };
         let rules = session.map_or(self.options.rules, |it| it.rules);
@@ -179,15 +178,9 @@ impl Workspace {
             staged: None,
             done_at: BTreeMap::new(),
         };
-        self.enqueue(
-            id,
-            Call {
-                connection,
-                session,
-                keys,
-                kind: CallKind::Change(Box::new(call)),
-            },
-        );
+        let id = new.id;
+        let call = new.call(session, keys, CallKind::Change(Box::new(call)));
+        self.enqueue(id, call);
         self.start_if_first(id);
         Ok(None)
     }
@@ -218,13 +211,14 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
-        change.started.get_or_insert(self.now);
+        let started = *change.started.get_or_insert(self.now);
+        let wait_ms = EDIT_BARRIER_MS.min((started + SEND_WITHIN_MS).saturating_sub(self.now));
         let keys = change.keys.clone();
         let uris = keys
             .iter()
             .filter_map(|key| Some(self.document_of(key)?.0.to_string()))
             .collect();
-        let barrier = self.barrier(id, uris, EDIT_BARRIER_MS);
+        let barrier = self.barrier(id, uris, wait_ms);
         change.phase = Phase::Gathering(Gathering {
             barrier,
             looks: BTreeMap::new(),
@@ -240,7 +234,7 @@ impl Workspace {
         };
         let is_late = change
             .started
-            .is_some_and(|it| self.now > it + RETRY_UNTIL_MS);
+            .is_some_and(|it| self.now >= it + SEND_WITHIN_MS);
         if change.attempts >= RETRIES || is_late {
             return Err(call);
         }
@@ -303,7 +297,7 @@ impl Workspace {
             (Phase::Planning, Outcome::Plan(plan)) => self.planned(id, call, plan),
             (Phase::Staging, Outcome::Staged(staged)) => self.staged(id, call, job, staged),
             (Phase::Committing, Outcome::Committed(committed)) => {
-                self.committed(id, call, committed)
+                self.committed(id, call, committed);
             }
             (Phase::Editing(_), Outcome::Judged(verdicts)) => self.judged(id, call, &verdicts),
             _ => {
@@ -374,7 +368,7 @@ impl Workspace {
             self.asks.remove(&barrier.ask);
         }
         let looked = std::mem::take(&mut gathering.looked);
-        let (job, marks) = self.plan_job(change, call.session.as_ref(), looked);
+        let (job, marks) = self.plan_job(change, call.session.as_ref(), call.turn, looked);
         change.marks = marks;
         change.phase = Phase::Planning;
         match self.compute(JobOwner::Call(id), Compute::Plan(job)) {
@@ -390,12 +384,14 @@ impl Workspace {
         &mut self,
         change: &ChangeCall,
         session: Option<&(String, u64)>,
+        turn: Option<u64>,
         looked: Vec<Option<Looked>>,
     ) -> (PlanJob, Vec<(String, u32, u64)>) {
         let mut marks = Vec::new();
         let mut files = Vec::with_capacity(looked.len());
         for (key, looked) in change.keys.iter().zip(looked) {
-            let entry = session.and_then(|(id, _)| self.sessions.get(id)?.ledger.get(key).cloned());
+            let entry = session
+                .and_then(|(id, _)| self.sessions.get(id)?.ledger.authority(key, turn).cloned());
             let file = self.files.get(key);
             let changed_by = entry
                 .as_ref()
@@ -418,7 +414,7 @@ impl Workspace {
                 let content = match looked {
                     Some(Looked::Text { text, version, .. }) => Content::Text(text, Some(version)),
                     Some(Looked::Refused(err)) => Content::Refused(err),
-                    Some(Looked::Absent) | None => Content::Absent,
+                    Some(Looked::Absent { .. }) | None => Content::Absent,
                 };
                 let obstacle = unsynced.then(|| {
                     let what = "the editor has it open without sending its text";
@@ -471,10 +467,10 @@ impl Workspace {
                 );
             }
         }
-        if document.desynced {
+        if document.is_unknown() {
             return Some(desynced("its text is not known"));
         }
-        if document.unknown.is_some() {
+        if document.unknown.as_ref().is_some_and(|it| !it.is_settled) {
             let what = "the editor has not answered an earlier edit, which may still happen";
             let remedy = "the editor waits for the user: ask them, then read and retry";
             return Some(FsError::new(Code::FsEditorTimeout, what, remedy));
@@ -695,6 +691,7 @@ impl Workspace {
             snapshot: plan.after.clone(),
             shown: plan.shown.clone(),
             told: Status::Fresh,
+            turn: None,
         };
         session.ledger.observe(plan.key.clone(), entry);
         // Whatever a human did meanwhile is told with the next batch.

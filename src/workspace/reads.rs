@@ -4,8 +4,7 @@
 //! the editor had not yet reported), and the ledger gets what was shown, not what is there when the answer goes out.
 
 use super::{
-    Answer, Call, CallId, CallKind, Compute, ConnectionId, JobId, JobOwner, Looked, Outcome,
-    Workspace,
+    Answer, Call, CallId, CallKind, Compute, JobId, JobOwner, Looked, NewCall, Outcome, Workspace,
     barrier::{Barrier, READ_BARRIER_MS},
 };
 use crate::{
@@ -86,8 +85,7 @@ impl ReadJob {
 impl Workspace {
     pub(super) fn read(
         &mut self,
-        id: CallId,
-        connection: ConnectionId,
+        new: NewCall,
         params: ReadParams,
         lookups: &Lookups,
     ) -> Result<Option<Answer>, Failure> {
@@ -100,15 +98,13 @@ impl Workspace {
         }
         let session = match &params.session_id {
             Some(session_id) => {
-                let session = self.own_session(connection, session_id)?;
+                let session = self.own_session(new.connection, session_id)?;
                 Some((session.id.clone(), session.epoch))
             }
             None => None,
         };
-        let key = match self.resolve(params.session_id.as_deref(), &params.path, lookups) {
-            Ok(key) => key,
-            Err(failure) => return Err(failure),
-        };
+        let key = self.resolve(params.session_id.as_deref(), &params.path, lookups)?;
+        let id = new.id;
         let open_as = self.document_of(&key).map(|it| it.0.to_string());
         let barrier = open_as.and_then(|uri| self.barrier(id, vec![uri], READ_BARRIER_MS));
         let phase = match barrier {
@@ -120,12 +116,7 @@ impl Workspace {
             key: key.clone(),
             phase,
         });
-        let call = Call {
-            connection,
-            session,
-            keys: vec![key],
-            kind,
-        };
+        let call = new.call(session, vec![key], kind);
         self.enqueue(id, call);
         let Some(call) = self.calls.remove(&id) else {
             return Ok(None);
@@ -186,7 +177,7 @@ impl Workspace {
         };
         let Some((uri, document)) = self.document_of(&read.key) else {
             if matches!(read.key, FileKey::Uri(_)) {
-                let err = self.not_found(&read.params.path, &read.key);
+                let err = not_found(&read.params.path, &read.key, &[]);
                 self.finish(id, &call, Err(err.into()));
                 return;
             }
@@ -195,7 +186,7 @@ impl Workspace {
             self.calls.insert(id, call);
             return;
         };
-        if document.desynced {
+        if document.is_unknown() {
             let err = desynced(&format!("cannot read \"{}\"", read.params.path))
                 .at(&read.params.path, uri);
             self.finish(id, &call, Err(err.into()));
@@ -270,8 +261,8 @@ impl Workspace {
         let (key, path) = (read.key.clone(), read.params.path.clone());
         self.learn(&key, &looked);
         match looked {
-            Looked::Absent => {
-                let err = self.not_found(&path, &key);
+            Looked::Absent { near } => {
+                let err = not_found(&path, &key, &near);
                 let entry = Entry {
                     observation: Observation::Absent,
                     path,
@@ -279,6 +270,7 @@ impl Workspace {
                     snapshot: None,
                     shown: Lines::default(),
                     told: Status::Fresh,
+                    turn: call.turn,
                 };
                 if let Some(session) = self.live_session(call.session.as_ref()) {
                     session.ledger.observe(key, entry);
@@ -337,6 +329,7 @@ impl Workspace {
             snapshot: Some(shown.text.clone()),
             shown: window.shown,
             told: Status::Fresh,
+            turn: call.turn,
         };
         if let Some(session) = self.live_session(call.session.as_ref()) {
             session.ledger.observe(key.clone(), entry);
@@ -366,15 +359,31 @@ impl Workspace {
         };
         self.finish(id, &call, Ok(Answer::Read(Box::new(result))));
     }
+}
 
-    fn not_found(&self, path: &str, key: &FileKey) -> FsError {
-        FsError::new(
-            Code::FsNotFound,
-            format!("\"{path}\": no such file"),
-            "check the path, or write to create it",
+fn not_found(path: &str, key: &FileKey, near: &[String]) -> FsError {
+    let directory = std::path::Path::new(path).parent();
+    let near: Vec<String> = near
+        .iter()
+        .map(|name| {
+            let near = directory.map_or_else(|| name.into(), |it| it.join(name));
+            format!("\"{}\"", near.display())
+        })
+        .collect();
+    let remedy = if near.is_empty() {
+        "check the path, or write to create it".to_string()
+    } else {
+        format!(
+            "did you mean {}? else write to create it",
+            near.join(" or ")
         )
-        .at(path, &key.uri())
-    }
+    };
+    FsError::new(
+        Code::FsNotFound,
+        format!("\"{path}\": no such file"),
+        remedy,
+    )
+    .at(path, &key.uri())
 }
 
 /// The text here is not the editor's; the full text has been asked for.

@@ -3,27 +3,18 @@
 //! Invariant: a session belongs to the connection that opened it and ends with it; a session opened again under the same
 //! id has another epoch and inherits nothing, calls in flight included.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    Answer, Call, CallId, CallKind, Compute, ConnectionId, Effect, JobId, JobOwner, Looked,
-    Outcome, Workspace,
-    telling::{StatusJob, Told},
-};
+use super::{Answer, CallId, CallKind, ConnectionId, Effect, NewCall, Workspace};
 use crate::{
-    disk::DiskError,
     error::Failure,
-    ledger::{Ledger, Observation},
-    path::{self, FileKey, Lookups},
+    ledger::Ledger,
+    path::{self, Lookups},
     protocol::{
-        Author, CloseSessionParams, ExportedEntry, ExportedLedger, LedgerParams, LedgerResult,
-        OpenSessionParams, OpenSessionResult, Rules, Seen, SessionOptions, SessionRow,
-        SessionsResult, Status,
+        Author, CloseSessionParams, OpenSessionParams, OpenSessionResult, Rules, SessionOptions,
+        SessionRow, SessionsResult, Status,
     },
 };
 
@@ -43,22 +34,14 @@ pub(super) struct Session {
     params: OpenSessionParams,
 }
 
-/// `abreast/ledger` while closed files are looked at.
-#[derive(Debug)]
-pub(super) struct LedgerCall {
-    path: Option<String>,
-    export: bool,
-    keys: Vec<FileKey>,
-    looks: BTreeMap<JobId, FileKey>,
-    looked: BTreeMap<FileKey, Looked>,
-}
-
 impl Workspace {
     pub(super) fn open_session(
         &mut self,
-        connection: ConnectionId,
+        new: NewCall,
         params: OpenSessionParams,
-    ) -> Result<Answer, Failure> {
+        lookups: &Lookups,
+    ) -> Result<Option<Answer>, Failure> {
+        let connection = new.connection;
         let mut members = match params.options.clone() {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(map)) => map,
@@ -74,7 +57,12 @@ impl Workspace {
                 format!("unknown session options are ignored: {}", names.join(", ")),
             );
         }
-        let rules = self.options.rules.with(&options);
+        let (rules, missing) = self.options.rules.with(&options).supported();
+        if !missing.is_empty() {
+            let names = missing.join(", ");
+            let message = format!("this version has only the default of these options: {names}");
+            self.log(tracing::Level::WARN, message);
+        }
         let cwd = match &params.cwd {
             None => None,
             Some(cwd) => Some(directory(cwd)?),
@@ -88,6 +76,8 @@ impl Workspace {
             Some(id) => id.clone(),
             None => self.free_session_id(),
         };
+        let imported = params.ledger.clone();
+        let is_open = self.sessions.contains_key(&session_id);
         if let Some(open) = self.sessions.get(&session_id) {
             if open.connection != connection {
                 return Err(Failure::Params {
@@ -126,7 +116,10 @@ impl Workspace {
             revalidated: None,
             dropped: None,
         };
-        Ok(Answer::Session(result))
+        match imported {
+            Some(imported) if !is_open => self.import(new, result, imported, lookups),
+            _ => Ok(Some(Answer::Session(result))),
+        }
     }
 
     fn free_session_id(&mut self) -> String {
@@ -217,7 +210,8 @@ impl Workspace {
             label: session.label.clone(),
             entries: session.ledger.len(),
             stale: session
-                .ledger.entries().iter()
+                .ledger
+                .iter()
                 .filter(|it| it.1.told == Status::Stale)
                 .count(),
             own: session.connection == connection,
@@ -226,131 +220,10 @@ impl Workspace {
             sessions: self.sessions.values().map(row).collect(),
         })
     }
-
-    pub(super) fn ledger(
-        &mut self,
-        id: CallId,
-        connection: ConnectionId,
-        params: &LedgerParams,
-        lookups: &Lookups,
-    ) -> Result<Option<Answer>, Failure> {
-        let session = self.own_session(connection, &params.session_id)?;
-        let owner = Some((session.id.clone(), session.epoch));
-        let keys = match &params.path {
-            Some(path) => vec![self.resolve(Some(&params.session_id), path, lookups)?],
-            None => {
-                let mut keys: Vec<_> = session.ledger.entries().iter().map(|it| it.0.clone()).collect();
-                keys.sort();
-                keys
-            }
-        };
-        let closed: Vec<FileKey> = keys
-            .iter()
-            .filter(|key| matches!(key, FileKey::Path(_)) && self.document_of(key).is_none())
-            .cloned()
-            .collect();
-        let mut call = LedgerCall {
-            path: params.path.clone(),
-            export: params.export,
-            keys,
-            looks: BTreeMap::new(),
-            looked: BTreeMap::new(),
-        };
-        for key in closed {
-            let job = self.look(JobOwner::Call(id), key.clone(), None);
-            call.looks.insert(job, key);
-        }
-        let call = Call {
-            connection,
-            session: owner,
-            keys: Vec::new(),
-            kind: CallKind::Ledger(call),
-        };
-        self.go_on_with_ledger(id, call);
-        Ok(None)
-    }
-
-    pub(super) fn ledger_done(&mut self, id: CallId, mut call: Call, job: JobId, outcome: Outcome) {
-        let CallKind::Ledger(ledger) = &mut call.kind else {
-            return;
-        };
-        match outcome {
-            Outcome::Looked(looked) => {
-                if let Some(key) = ledger.looks.remove(&job) {
-                    self.learn(&key, &looked);
-                    ledger.looked.insert(key, looked);
-                }
-                self.go_on_with_ledger(id, call);
-            }
-            Outcome::Status(told) => self.answer_ledger(id, &call, told),
-            _ => self.go_on_with_ledger(id, call),
-        }
-    }
-
-    fn go_on_with_ledger(&mut self, id: CallId, call: Call) {
-        let CallKind::Ledger(ledger) = &call.kind else {
-            return;
-        };
-        if !ledger.looks.is_empty() {
-            self.calls.insert(id, call);
-            return;
-        }
-        let Some((session_id, _)) = &call.session else {
-            return;
-        };
-        let path = ledger.path.clone().unwrap_or_default();
-        let rows = ledger
-            .keys
-            .iter()
-            .filter_map(|key| self.row(session_id, key, &path, ledger.looked.get(key)));
-        let job = StatusJob {
-            rows: rows.collect(),
-        };
-        match self.compute(JobOwner::Call(id), Compute::Status(job)) {
-            Ok(Outcome::Status(told)) => self.answer_ledger(id, &call, told),
-            _ => {
-                self.calls.insert(id, call);
-            }
-        }
-    }
-
-    fn answer_ledger(&mut self, id: CallId, call: &Call, told: Vec<Told>) {
-        let CallKind::Ledger(ledger) = &call.kind else {
-            return;
-        };
-        for told in &told {
-            self.keep_version(told);
-            let (status, seen) = (told.row.status, told.row.version);
-            if let Some(session) = self.live_session(call.session.as_ref())
-                && let Some(entry) = session.ledger.get_mut(&told.key)
-                && seen.map_or(Observation::Absent, Observation::Present) == entry.observation
-            {
-                entry.told = status;
-            }
-        }
-        let entries: Vec<_> = told.into_iter().map(|it| it.row).collect();
-        let export = ledger.export.then(|| ExportedLedger {
-            version: 1,
-            entries: entries
-                .iter()
-                .filter(|it| it.state != Seen::Unseen)
-                .map(|it| ExportedEntry {
-                    path: it.path.clone(),
-                    state: it.state,
-                    version: it.version,
-                })
-                .collect(),
-        });
-        self.finish(
-            id,
-            call,
-            Ok(Answer::Ledger(LedgerResult { entries, export })),
-        );
-    }
 }
 
 /// A directory, as a path or a `file:` URI.
-fn directory(name: &str) -> Result<PathBuf, Failure> {
+pub(super) fn directory(name: &str) -> Result<PathBuf, Failure> {
     let path = if name.starts_with("file:") {
         path::file_uri_to_path(name)
     } else {
@@ -359,11 +232,4 @@ fn directory(name: &str) -> Result<PathBuf, Failure> {
     path.filter(|it| Path::is_absolute(it)).ok_or_else(|| {
         Failure::params(format!("cwd: {name:?} is no absolute path of this machine"))
     })
-}
-
-/// What the disk said when a file was looked at, as it is kept in a ledger's row.
-impl From<Result<Looked, DiskError>> for Looked {
-    fn from(result: Result<Self, DiskError>) -> Self {
-        result.unwrap_or_else(Self::Refused)
-    }
 }

@@ -1,3 +1,20 @@
-//! The one integration binary.
+//! Everything through a real server process: one binary, because it links once.
+//!
+//! `ABREAST_TEST_SCALE` (a number, default 1) scales how many rounds the long tests play; `ABREAST_TEST_SERVER`
+//! (a command line) tests another server.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
+#![allow(unreachable_pub, reason = "`pub` marks what the other modules use")]
+
+mod cases;
+mod command_line;
+mod documents;
+mod editors;
+mod ledger;
+mod lifecycle;
+#[cfg(unix)]
+mod nvim;
+mod ordering;
+mod rules;
 mod simulation;
+mod support;

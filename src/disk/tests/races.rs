@@ -145,6 +145,69 @@ fn a_human_who_acts_at_any_moment_of_a_change_that_is_taken_back_wins() {
 }
 
 #[test]
+fn a_human_who_saves_in_place_wins_even_where_files_cannot_be_exchanged() {
+    for human in [Human::SavesInPlace, Human::SavesLate] {
+        check(human, &[Call::Exchange], false);
+        check(human, &[Call::Exchange], true);
+        check(human, &[Call::Exchange, Call::Link], false);
+    }
+}
+
+#[test]
+fn late_saves_are_put_where_their_writers_believe_them_to_be() {
+    for (after, expected) in [
+        ("nothing", "a=late"),
+        ("a save", "a=newer"),
+        ("a removal", ""),
+        ("nothing, of a deletion", "a=late"),
+        ("a creation, of a deletion", "a=newer"),
+    ] {
+        let folder = Folder::new(&[("a", "old")]);
+        folder.chmod("a", 0o640);
+        let path = folder.path("a");
+        let writer = fs::OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .expect("open");
+        let changes = if after.contains("deletion") {
+            [folder.delete("a", "old")]
+        } else {
+            [folder.replace("a", "old", "ours")]
+        };
+        let mut watch = change(&changes).expect("changed").watch;
+        let mut look_back = || RealDisk::new().look_back(&mut watch);
+        assert_eq!(look_back(), []);
+        match after {
+            "a save" | "a creation, of a deletion" => folder.write("a", "newer"),
+            "a removal" => fs::remove_file(&path).expect("removed"),
+            _ => {}
+        }
+        // Half of the save stands still for longer than one look, and is followed by the other half.
+        writer.set_len(0).expect("truncated");
+        assert_eq!(look_back(), []);
+        assert_eq!(look_back().len(), 1);
+        writer.write_all_at(b"late", 0).expect("written");
+        assert_eq!(look_back(), []);
+        let restored = expected == "a=late";
+        let late = LateSave {
+            change: 0,
+            path: path.clone(),
+            bytes: b"late".to_vec(),
+            restored,
+        };
+        assert_eq!(
+            (look_back(), look_back()),
+            (vec![late], Vec::new()),
+            "{after}"
+        );
+        assert_eq!(folder.shows(), expected, "{after}");
+        if restored {
+            assert_eq!(folder.mode("a"), 0o640);
+        }
+    }
+}
+
+#[test]
 fn a_save_into_our_own_file_while_it_is_taken_back_wins() {
     let folder = Folder::new(&[("a", "A")]);
     let changes = [folder.replace("a", "A", "AA"), folder.create("b", "B")];
@@ -191,6 +254,8 @@ struct Count {
     n_commits: u32,
     n_stale: u32,
     n_late: usize,
+    /// Saves that met another save in the very moment of a change: kept beside the file.
+    n_kept: usize,
     commit_us: u128,
 }
 
@@ -244,12 +309,14 @@ fn race(human: Human, missing: &'static [Call]) -> Count {
                     for _ in 0..2 {
                         let late = RealDisk::new().look_back(&mut committed.watch);
                         count.n_late += late.len();
-                        assert!(late.iter().all(|late| late.restored), "{late:?}");
                     }
                 }
                 Err(failure) => {
                     assert_eq!(failure.error.kind, DiskErrorKind::Stale, "{failure:?}");
-                    assert_eq!(failure.kept, Vec::<PathBuf>::new());
+                    for kept in failure.kept {
+                        fs::remove_file(kept).expect("kept");
+                        count.n_kept += 1;
+                    }
                     count.n_stale += 1;
                 }
             }
@@ -267,9 +334,8 @@ fn race(human: Human, missing: &'static [Call]) -> Count {
 #[track_caller]
 fn check_race(human: Human) {
     let count = race(human, &[]);
-    eprintln!("{human:?}: {count:?}");
     assert_eq!(count.n_lost, 0, "{count:?}");
-    assert!(count.n_saves > 50 && count.n_commits > 50, "{count:?}");
+    assert!(count.n_saves > 20 && count.n_commits > 5, "{count:?}");
 }
 
 #[test]
