@@ -179,8 +179,8 @@ impl Chances {
                 file = (0..self.n_files).find(|it| has_seen(*it)).unwrap_or(file);
             }
             steps.push(match random.below(20) {
-                0 if !KNOWN || steps.is_empty() => Step::Delete { file },
-                1 if !KNOWN || steps.is_empty() => Step::Rename { file, to: random.byte(self.n_files) },
+                0 => Step::Delete { file },
+                1 => Step::Rename { file, to: random.byte(self.n_files) },
                 2..6 => Step::Write { file, text: random.pick(&NEW), keep: random.chance(60) },
                 _ => Step::Edit {
                     file,

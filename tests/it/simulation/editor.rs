@@ -218,7 +218,7 @@ impl Editor {
             Style::Exact => vec![exact],
             Style::Split => exact.into_iter().map(|it| vec![it]).collect(),
             Style::Full => {
-                vec![vec![ContentChange { range: None, range_length: None, text: document.text.clone() }]]
+                vec![vec![ContentChange { range: None, range_length: None, halves: Vec::new(), text: document.text.clone() }]]
             }
             Style::Minimal | Style::Halves => match difference(&from, &document.text) {
                 None => vec![Vec::new()],
@@ -309,7 +309,7 @@ impl Editor {
     fn send_all(&mut self, file: u8) {
         let Some(document) = self.documents.get_mut(&file) else { return };
         document.lsp_version += 1;
-        let changes = vec![ContentChange { range: None, range_length: None, text: document.text.clone() }];
+        let changes = vec![ContentChange { range: None, range_length: None, halves: Vec::new(), text: document.text.clone() }];
         let lsp_version = document.lsp_version;
         self.outbox.push_back(Message::Changed { file, lsp_version, changes, human: false });
     }

@@ -4,7 +4,7 @@ use super::{
     Run,
     action::{
         Action::{self, *},
-        Luck, Manner, Setup, Step, Steps,
+        Behind, Luck, Manner, Setup, Step, Steps,
         Style::{Exact, Split},
     },
     hush,
@@ -146,6 +146,64 @@ fn the_late_outcome_of_an_edit_is_told_although_a_human_typed_since() {
         Settle { nth: 0, style: Split },
     ]);
     check(QUIET, &["one\ntwo\nthree\n"], actions);
+}
+
+#[test]
+fn an_edit_that_was_refused_too_late_is_not_credited_for_what_a_human_typed() {
+    let mut actions = open_and_read();
+    actions.extend([
+        change(0, &[Step::Write { file: 0, text: "one", keep: true }]),
+        Wait { ms: 5100 },
+        Type { file: 0, at: 1, text: "b" },
+        Type { file: 0, at: 0, text: "one\n" },
+    ]);
+    check(QUIET, &["a\nb\r\nc\rd\n"], actions);
+}
+
+#[test]
+fn what_was_shown_of_an_old_buffer_does_not_hide_the_result_of_a_commit() {
+    let mut actions = vec![OpenSession { session: 0 }];
+    actions.extend(read_of_disk(0));
+    actions.extend([
+        change(0, &[edit(0, 0, 1, "x")]),
+        Work { nth: 0, luck: Luck::Good },
+        Finish { nth: 0 },
+        Work { nth: 0, luck: Luck::Good },
+        Finish { nth: 0 },
+        Open { file: 0 },
+        Work { nth: 0, luck: Luck::Good },
+        Deliver,
+        Finish { nth: 0 },
+        Type { file: 0, at: 0, text: "y" },
+        Flush { file: 0, style: Exact },
+        Deliver,
+        Read { session: 0, file: 0, from: 0, lines: 0 },
+        Reload { file: 0, same_version: false },
+    ]);
+    check(QUIET, &["one\n"], actions);
+}
+
+#[test]
+fn what_was_read_after_an_open_is_not_handed_over_to_what_was_opened() {
+    let actions = vec![
+        OpenSession { session: 0 },
+        OpenSession { session: 1 },
+        Read { session: 1, file: 0, from: 0, lines: 0 },
+        Work { nth: 0, luck: Luck::Good },
+        Finish { nth: 0 },
+        Meddle { file: 0, how: Behind::Write("a\n") },
+        Open { file: 0 },
+        Deliver,
+        Erase { file: 0, at: 1, chars: 1 },
+        Save { file: 0 },
+        Deliver,
+        Deliver,
+        Read { session: 0, file: 0, from: 0, lines: 0 },
+        Work { nth: 0, luck: Luck::Good },
+        Finish { nth: 0 },
+        change(0, &[edit(0, 0, 1, "x")]),
+    ];
+    check(QUIET, &["b\n"], actions);
 }
 
 #[test]

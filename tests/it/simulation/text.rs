@@ -107,7 +107,7 @@ impl Wire {
 
     pub(super) fn change(self, text: &str, range: Range<usize>, new: &str) -> ContentChange {
         let range = LspRange { start: self.position(text, range.start), end: self.position(text, range.end) };
-        ContentChange { range: Some(range), range_length: None, text: new.to_string() }
+        ContentChange { range: Some(range), range_length: None, halves: Vec::new(), text: new.to_string() }
     }
 
     /// Makes a change; none: it does not fit the text.

@@ -14,7 +14,7 @@ use abreast::{
     },
     text::Text,
     workspace::{
-        Answer, CallId, ConnectionId, Effect, Event, JobId, Looked, Millis, Outcome, Request, Work, Workspace,
+        Answer, CallId, ConnectionId, Context, Effect, Event, JobId, Looked, Millis, Outcome, Request, Work, Workspace,
     },
 };
 
@@ -55,10 +55,8 @@ impl Job {
 }
 
 pub(super) struct World {
-    /// Helps where something is known to fail.
-    lenient: bool,
     pub(super) now: Millis,
-    wakes: std::collections::BTreeSet<Millis>,
+    wake_at: Option<Millis>,
     workspace: Workspace,
     pub(super) editor: Editor,
     pub(super) disk: Disk,
@@ -85,9 +83,8 @@ impl World {
         }
         let history = disk.files.iter().map(|(file, text)| (*file, vec![text.clone()])).collect();
         let mut world = Self {
-            lenient,
             now: 1_000_000,
-            wakes: std::collections::BTreeSet::new(),
+            wake_at: None,
             workspace: Workspace::default(),
             editor: Editor::new(setup),
             oracle: Oracle::new(setup, &disk.files, lenient),
@@ -269,7 +266,7 @@ impl World {
                 let abreast::path::FileKey::Path(path) = key else { unreachable!("only files are looked at") };
                 Outcome::Looked(match self.disk.files.get(&files::of_path(path)) {
                     Some(text) => Looked::text(Text::flat(text.clone()), like.as_ref()),
-                    None => Looked::Absent,
+                    None => Looked::Absent { near: Vec::new() },
                 })
             }
             Work::Stage { changes } => Outcome::Staged(match (luck, self.disk.check(changes)) {
@@ -328,13 +325,13 @@ impl World {
 
     fn wait(&mut self, ms: Millis) -> Checked {
         let until = self.now + ms;
-        while let Some(at) = self.wakes.first().copied().filter(|it| *it <= until) {
+        while let Some(at) = self.wake_at.filter(|it| *it <= until) {
             self.now = self.now.max(at);
-            self.wakes.remove(&at);
+            self.wake_at = None;
             self.dispatch(Event::Tick, None, None)?;
         }
         self.now = until;
-        if self.lenient { self.dispatch(Event::Tick, None, None) } else { Ok(()) }
+        Ok(())
     }
 
     // ── agents ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -350,7 +347,7 @@ impl World {
         if self.trace {
             trace(&format!("    call {id}: {request:?}"));
         }
-        self.dispatch(Event::Call { id: CallId(id), connection, request, lookups }, Some(id), None)
+        self.dispatch(Event::Call { id: CallId(id), connection, request, context: Context::default(), lookups }, Some(id), None)
     }
 
     fn open_session(&mut self, session: u8) -> Checked {
@@ -487,14 +484,8 @@ impl World {
                 }
                 Effect::Start { job, work } => self.start(job, work)?,
                 Effect::Wake(at) => {
-                    if !self.lenient {
-                        // As the engine does it.
-                        self.wakes.retain(|it| *it < at);
-                        if !self.wakes.is_empty() {
-                            continue;
-                        }
-                    }
-                    self.wakes.insert(at);
+                    // As the engine does it: only the next one is kept.
+                    self.wake_at = Some(self.wake_at.map_or(at, |it| it.min(at)));
                 }
                 Effect::Log { level, message } => {
                     if self.trace {
@@ -574,7 +565,6 @@ impl World {
 
     fn settle(&mut self) -> Checked {
         let until = self.now + REST_MS;
-        let mut n_extra = if self.lenient { 3 } else { 0 };
         loop {
             let mut is_busy = false;
             while !self.editor.held.is_empty() {
@@ -600,12 +590,8 @@ impl World {
             if is_busy {
                 continue;
             }
-            match self.wakes.first().copied() {
+            match self.wake_at {
                 Some(at) if at <= until => self.wait(at.saturating_sub(self.now))?,
-                _ if n_extra > 0 => {
-                    n_extra -= 1;
-                    self.wait(5000)?;
-                }
                 _ => return Ok(()),
             }
         }
