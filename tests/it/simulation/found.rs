@@ -156,6 +156,8 @@ fn an_edit_that_was_refused_too_late_is_not_credited_for_what_a_human_typed() {
         Wait { ms: 5100 },
         Type { file: 0, at: 1, text: "b" },
         Type { file: 0, at: 0, text: "one\n" },
+        Flush { file: 0, style: Exact },
+        Deliver,
     ]);
     check(QUIET, &["a\nb\r\nc\rd\n"], actions);
 }
