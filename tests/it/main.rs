@@ -22,4 +22,5 @@ mod ordering;
 mod reads;
 mod rules;
 mod sessions;
+mod simulation;
 mod support;
