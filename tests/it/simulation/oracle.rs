@@ -147,8 +147,8 @@ pub(super) struct CallTruth {
     session: Option<usize>,
     files: Vec<u8>,
     arrived: u64,
-    /// Calls about the same files that arrived before and are not answered.
-    ahead: BTreeSet<u64>,
+    /// How many calls about the same files arrived before and are not answered.
+    ahead: usize,
     /// When the last of them was.
     head: u64,
     answered: Option<Option<Code>>,
@@ -428,11 +428,11 @@ impl Oracle {
         };
         let was_open = files.iter().all(|it| self.mirror(*it).is_some());
         let shares = |it: &CallTruth| it.files.iter().any(|file| files.contains(file));
-        let ahead = self.calls.iter().filter(|it| it.1.answered.is_none() && shares(it.1)).map(|it| *it.0);
+        let ahead = self.calls.values().filter(|it| it.answered.is_none() && shares(it)).count();
         let call = CallTruth {
             kind,
             session,
-            ahead: ahead.collect(),
+            ahead,
             files,
             arrived,
             head: arrived,
@@ -473,8 +473,8 @@ impl Oracle {
         if call.answered.is_some() {
             return broken(Invariant::Order, format!("call {id} was answered, and edits now"));
         }
-        if !call.ahead.is_empty() {
-            return broken(Invariant::Order, format!("call {id} edits before {:?}", call.ahead));
+        if call.ahead > 0 {
+            return broken(Invariant::Order, format!("call {id} edits before {} others", call.ahead));
         }
         if params["abreast"]["deadline"].as_u64() != Some(now + 5000) {
             return broken(Invariant::Order, "the deadline is not 5 s away");
@@ -634,8 +634,8 @@ impl Oracle {
         let Some((&id, call)) = self.calls.iter().find(|it| of(it.1)) else {
             return broken(Invariant::Order, "changes are staged for no call");
         };
-        if !call.ahead.is_empty() {
-            return broken(Invariant::Order, format!("call {id} stages before {:?}", call.ahead));
+        if call.ahead > 0 {
+            return broken(Invariant::Order, format!("call {id} stages before {} others", call.ahead));
         }
         let Kind::Change { changes: asked, .. } = &call.kind else { unreachable!("of() saw it") };
         // What the files hold according to the sidecar, and what they come to hold.
@@ -768,12 +768,15 @@ impl Oracle {
             Err(Failure::Fs(err)) => self.refused(id, err)?,
         }
         let head = self.tick();
-        for call in self.calls.values_mut() {
-            if call.ahead.remove(&id) && call.ahead.is_empty() {
-                call.head = head;
+        let files = self.calls[&id].files.clone();
+        for (_, call) in self.calls.range_mut(id + 1..) {
+            if call.ahead > 0 && call.answered.is_none() && call.files.iter().any(|it| files.contains(it)) {
+                call.ahead -= 1;
+                if call.ahead == 0 {
+                    call.head = head;
+                }
             }
         }
-        let files = self.calls[&id].files.clone();
         for file in files {
             if code != Some(Code::FsEditorTimeout) {
                 let truth = self.file(file);
@@ -829,8 +832,8 @@ impl Oracle {
                 Ok(())
             };
         }
-        if !call.ahead.is_empty() {
-            return broken(Invariant::Order, format!("call {id} is done before {:?}", call.ahead));
+        if call.ahead > 0 {
+            return broken(Invariant::Order, format!("call {id} is done before {} others", call.ahead));
         }
         let mut observed = Vec::new();
         for it in &result.files {
