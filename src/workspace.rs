@@ -129,6 +129,11 @@ impl File {
         }
     }
 
+    fn has_session_since(&self, seq: u64) -> bool {
+        let is_session = |it: &&(Author, u64)| matches!(it.0, Author::Session { .. });
+        self.log.iter().filter(is_session).any(|it| it.1 > seq)
+    }
+
     fn authors_since(&self, seq: u64) -> Vec<Author> {
         let mut authors = Vec::new();
         for (author, _) in self.log.iter().filter(|it| it.1 > seq) {
@@ -478,7 +483,7 @@ impl Workspace {
             Some(AskOwner::Call(id)) => self.call_answered(id, ask, answer),
             Some(AskOwner::Probe(uris)) => self.probe_answered(&uris, answer),
             // An answer to nothing, or to a call that has been answered: settles an edit of unknown outcome, if any.
-            None => self.late_answer(ask),
+            None => self.late_answer(ask, answer),
         }
     }
 

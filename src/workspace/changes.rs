@@ -268,16 +268,6 @@ impl Workspace {
                 ..
             }) => {
                 self.barrier_answered(barrier, answer);
-                let uris: Vec<String> = change
-                    .keys
-                    .iter()
-                    .filter_map(|key| Some(self.document_of(key)?.0.to_string()))
-                    .collect();
-                if !barrier.behind {
-                    for uri in uris {
-                        self.settle(&uri);
-                    }
-                }
             }
             Phase::Editing(editing) => self.edit_answered(editing, ask, answer),
             Phase::Showing(showing) => {
@@ -372,8 +362,15 @@ impl Workspace {
             self.park(id, call);
             return;
         }
-        if let Some(barrier) = &gathering.barrier {
+        if let Some(barrier) = gathering.barrier.take() {
             self.asks.remove(&barrier.ask);
+            if !barrier.behind {
+                for key in &change.keys {
+                    if let Some(uri) = self.document_of(key).map(|it| it.0.to_string()) {
+                        self.settle(&uri);
+                    }
+                }
+            }
         }
         let looked = std::mem::take(&mut gathering.looked);
         let (job, marks) = self.plan_job(change, call.session.as_ref(), call.turn, looked);
@@ -398,8 +395,9 @@ impl Workspace {
         let mut marks = Vec::new();
         let mut files = Vec::with_capacity(looked.len());
         for (key, looked) in change.keys.iter().zip(looked) {
-            let entry = session
-                .and_then(|(id, _)| self.sessions.get(id)?.ledger.authority(key, turn).cloned());
+            let entry = self
+                .session_of(session)
+                .and_then(|it| it.ledger.authority(key, turn).cloned());
             let file = self.files.get(key);
             let changed_by = entry
                 .as_ref()
@@ -649,6 +647,16 @@ impl Workspace {
         let CallKind::Change(change) = &call.kind else {
             return;
         };
+        for from in change
+            .plan
+            .files
+            .iter()
+            .filter_map(|it| it.renamed_from.as_ref())
+        {
+            if let Some(session) = self.live_session(call.session.as_ref()) {
+                session.ledger.remove(from);
+            }
+        }
         let mut files = Vec::with_capacity(change.plan.files.len());
         for (idx, plan) in change.plan.files.iter().enumerate() {
             let mut result = plan.result.clone();
@@ -681,13 +689,10 @@ impl Workspace {
         );
     }
 
-    fn observe_result(&mut self, call: &Call, plan: &FilePlan, seq: u64) {
+    pub(super) fn observe_result(&mut self, call: &Call, plan: &FilePlan, seq: u64) {
         let Some(session) = self.live_session(call.session.as_ref()) else {
             return;
         };
-        if let Some(from) = &plan.renamed_from {
-            session.ledger.remove(from);
-        }
         let observation = match (plan.operation, plan.result.version) {
             (Operation::Delete, _) | (_, None) => Observation::Absent,
             (_, Some(version)) => Observation::Present(version),
@@ -698,7 +703,7 @@ impl Workspace {
             seq,
             snapshot: plan.after.clone(),
             shown: plan.shown.clone(),
-            told: Status::Fresh,
+            told: Some(Status::Fresh),
             turn: None,
         };
         session.ledger.observe(plan.key.clone(), entry);

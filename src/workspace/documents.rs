@@ -11,7 +11,7 @@ use crate::{
     ledger::{Entry, Lines, Observation},
     path::{self, FileKey},
     pending::{Pending, Verdict},
-    protocol::{Author, ContentChange, DocumentState, Status},
+    protocol::{ApplyEditResult, Author, ContentChange, DocumentState},
     text::{Text, buffer::Buffer, splice::Splice},
     version::Version,
 };
@@ -37,7 +37,7 @@ pub(super) struct Document {
     /// The text has U+FFFD and the bytes on disk are no UTF-8: saving would destroy them.
     pub(super) undecodable: bool,
     /// The disk is being looked at after the didOpen: what was opened, to hand entries over.
-    opened: Option<(Text, Version)>,
+    opened: Option<(Text, Version, u64)>,
     pub(super) is_checking: bool,
     /// A change could not be applied: the text here is not the editor's.
     pub(super) desynced: bool,
@@ -211,7 +211,7 @@ impl Workspace {
                     Author::Human
                 };
                 self.note_opened_otherwise(&key, author);
-                document.opened = Some((opened.clone(), version));
+                document.opened = Some((opened.clone(), version, document.generation));
                 look |= is_file;
             }
             self.touch(&key, None);
@@ -267,8 +267,8 @@ impl Workspace {
                 alike: true,
                 ..
             } => {
-                if let Some((text, opened)) = opened {
-                    self.hand_over(&key, *version, opened, &text);
+                if let Some((text, opened, seq)) = opened {
+                    self.hand_over(&key, *version, opened, &text, seq);
                 }
             }
             Looked::Text { .. } | Looked::Absent { .. } => {}
@@ -276,11 +276,15 @@ impl Workspace {
         self.poke_all(&key);
     }
 
-    /// Moves the entries at one version of a file to another version of the same content.
-    fn hand_over(&mut self, key: &FileKey, from: Version, to: Version, text: &Text) {
+    /// Moves the entries that were made before a point of the sequence from one version of a file to another version of
+    /// the same content.
+    fn hand_over(&mut self, key: &FileKey, from: Version, to: Version, text: &Text, before: u64) {
+        let file = self.files.get(key);
         for session in self.sessions.values_mut() {
             if let Some(entry) = session.ledger.get_mut(key)
                 && entry.observation == Observation::Present(from)
+                && entry.seq < before
+                && !file.is_some_and(|it| it.has_session_since(entry.seq))
             {
                 entry.observation = Observation::Present(to);
                 entry.snapshot = Some(text.clone());
@@ -535,6 +539,9 @@ impl Workspace {
         closed_at: Option<Version>,
         looked: Looked,
     ) {
+        if self.document_of(&key).is_some() {
+            return;
+        }
         if let (
             Some(from),
             Looked::Text {
@@ -544,7 +551,7 @@ impl Workspace {
             },
         ) = (closed_at, &looked)
         {
-            self.hand_over(&key, from, *version, text);
+            self.hand_over(&key, from, *version, text, u64::MAX);
         }
         self.learn(&key, &looked);
         self.touch(&key, Some(looked));
@@ -618,8 +625,7 @@ impl Workspace {
                 seq,
                 snapshot: Some(text),
                 shown: unknown.shown,
-                // Not what is so: makes sure that the late outcome is told.
-                told: if merged { Status::Fresh } else { Status::Stale },
+                told: None,
                 turn: None,
             };
             session.ledger.observe(key.clone(), entry);
@@ -631,13 +637,27 @@ impl Workspace {
     }
 
     /// An answer that came after its deadline: a barrier tells what became of the edit.
-    pub(super) fn late_answer(&mut self, ask: AskId) {
+    pub(super) fn late_answer(&mut self, ask: AskId, answer: Result<serde_json::Value, String>) {
+        let answer = answer
+            .ok()
+            .and_then(|it| serde_json::from_value::<ApplyEditResult>(it).ok());
+        let is_refused = answer.is_some_and(|it| !it.applied);
         let mut uris = Vec::new();
         for (uri, document) in &mut self.documents {
             if let Some(unknown) = document.unknown.as_mut().filter(|it| it.ask == ask) {
                 unknown.is_answered = true;
                 uris.push(uri.clone());
             }
+            document.unknown.take_if(|it| it.ask == ask && is_refused);
+        }
+        if is_refused {
+            // Whatever the documents hold now, it is not our doing.
+            for uri in uris {
+                if let Some(key) = self.documents.get(&uri).map(|it| it.key.clone()) {
+                    self.poke_all(&key);
+                }
+            }
+            return;
         }
         if self.client.sync {
             self.probe(uris);

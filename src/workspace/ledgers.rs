@@ -331,7 +331,7 @@ impl Workspace {
                 && let Some(entry) = session.ledger.get_mut(&told.key)
                 && seen.map_or(Observation::Absent, Observation::Present) == entry.observation
             {
-                entry.told = told.row.status;
+                entry.told = Some(told.row.status);
             }
         }
         let entries: Vec<LedgerEntry> = told.into_iter().map(|it| it.row).collect();
@@ -381,7 +381,7 @@ impl Workspace {
         if let (Purpose::Observe(_), Some(text)) = (&ledger.purpose, &entry.snapshot) {
             entry.shown = Lines::all(text.total_lines());
         }
-        entry.told = row.status;
+        entry.told = Some(row.status);
         if let Some(session) = self.live_session(call.session.as_ref()) {
             session.ledger.observe(told.key, entry);
         }
@@ -408,7 +408,7 @@ impl LedgerCall {
             seq: self.seq,
             snapshot,
             shown: Lines::default(),
-            told: Status::Fresh,
+            told: Some(Status::Fresh),
             turn,
         }
     }

@@ -269,7 +269,7 @@ impl Workspace {
                     seq: self.seq,
                     snapshot: None,
                     shown: Lines::default(),
-                    told: Status::Fresh,
+                    told: Some(Status::Fresh),
                     turn: call.turn,
                 };
                 if let Some(session) = self.live_session(call.session.as_ref()) {
@@ -328,7 +328,7 @@ impl Workspace {
             seq: shown.seq,
             snapshot: Some(shown.text.clone()),
             shown: window.shown,
-            told: Status::Fresh,
+            told: Some(Status::Fresh),
             turn: call.turn,
         };
         if let Some(session) = self.live_session(call.session.as_ref()) {

@@ -192,6 +192,12 @@ impl Workspace {
     }
 
     /// The session of a call, if it is still the same one.
+    pub(super) fn session_of(&self, session: Option<&(String, u64)>) -> Option<&Session> {
+        let (id, epoch) = session?;
+        self.sessions.get(id).filter(|it| it.epoch == *epoch)
+    }
+
+    /// The same, to write its ledger.
     pub(super) fn live_session(&mut self, session: Option<&(String, u64)>) -> Option<&mut Session> {
         let (id, epoch) = session?;
         self.sessions.get_mut(id).filter(|it| it.epoch == *epoch)
@@ -212,7 +218,7 @@ impl Workspace {
             stale: session
                 .ledger
                 .iter()
-                .filter(|it| it.1.told == Status::Stale)
+                .filter(|it| it.1.told == Some(Status::Stale))
                 .count(),
             own: session.connection == connection,
         };

@@ -13,7 +13,7 @@ use crate::{
     ledger::Observation,
     path::FileKey,
     plan::{FilePlan, Plan},
-    protocol::{Operation, Via},
+    protocol::{Operation, Outcome, Via},
 };
 
 /// Waiting for the editor to show what was committed to a file that it opened meanwhile.
@@ -271,7 +271,15 @@ impl Workspace {
             .into_iter()
             .find(|(_, uri, version)| self.document_version(uri) != *version);
         match differing {
-            None => self.succeed(id, &call),
+            None => {
+                // What was shown of the old buffer meanwhile is older than this.
+                for (idx, plan) in change.plan.files.iter().enumerate() {
+                    if plan.result.via == Via::Disk {
+                        change.done_at.insert(idx, self.seq);
+                    }
+                }
+                self.succeed(id, &call);
+            }
             Some(_) if !is_over => self.park(id, call),
             Some((idx, uri, _)) => {
                 let (verb, path) = change.named(idx);
@@ -280,9 +288,36 @@ impl Workspace {
                 );
                 let err = FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
                     .at(path, &uri);
-                self.finish(id, &call, Err(err.into()));
+                self.opened_after_commit(id, call, idx, err);
             }
         }
+    }
+
+    /// A file shows another text than was committed to it: the caller is told what became of the other files.
+    fn opened_after_commit(&mut self, id: CallId, call: Call, opened: usize, cause: FsError) {
+        let CallKind::Change(change) = &call.kind else {
+            return;
+        };
+        if change.plan.files.iter().filter(|it| !it.is_noop()).count() == 1 {
+            self.finish(id, &call, Err(cause.into()));
+            return;
+        }
+        let mut files = Vec::new();
+        for (idx, plan) in change.plan.files.iter().enumerate() {
+            let mut result = plan.result.clone();
+            if idx == opened {
+                result.outcome = Outcome::Unknown;
+            } else {
+                let seq = change.done_at.get(&idx).copied().unwrap_or(self.seq);
+                self.observe_result(&call, plan, seq);
+            }
+            files.push(result);
+        }
+        let what = format!("only a part of the call is done: {}", cause.what);
+        let remedy = "read the files named, then go on from there";
+        let mut err = FsError::new(Code::FsPartiallyApplied, what, remedy);
+        err.files = files;
+        self.finish(id, &call, Err(err.into()));
     }
 
     /// The disk refused: whatever it found, the next plan will see it too, and say it better.

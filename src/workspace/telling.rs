@@ -227,7 +227,7 @@ impl Workspace {
             .snapshot
             .as_ref()
             .is_some_and(|it| it.len_bytes() != text.len_bytes());
-        entry.told == Status::Stale && differs && text.len_bytes() > super::AT_ONCE_BYTES
+        entry.told == Some(Status::Stale) && differs && text.len_bytes() > super::AT_ONCE_BYTES
     }
 
     /// Tells the rows whose status is another than was last told.
@@ -246,10 +246,10 @@ impl Workspace {
                 Observation::Absent => None,
             };
             // The session may have read the file since; then there is nothing to tell.
-            if entry.told == told.row.status || seen != told.row.version {
+            if entry.told == Some(told.row.status) || seen != told.row.version {
                 continue;
             }
-            entry.told = told.row.status;
+            entry.told = Some(told.row.status);
             match batches.iter_mut().find(|it| it.0 == told.session.0) {
                 Some(batch) => batch.1.push(told.row),
                 None => batches.push((told.session.0, vec![told.row])),
