@@ -8,6 +8,7 @@ use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
 };
 
 use rustix::{
@@ -23,6 +24,10 @@ use super::{
 };
 use crate::text::Text;
 
+/// Files that are held open to be synced together.
+const N_UNSYNCED_MAX: usize = 64;
+/// Beyond it, more syncs at the same time are not faster.
+const N_SYNC_THREADS: usize = 16;
 /// How often a directory is made again that another transaction has just removed.
 const N_MAKES_MAX: usize = 8;
 
@@ -30,23 +35,26 @@ pub(super) fn stage(fs: &Fs, changes: &[DiskChange]) -> Result<Transaction, Disk
     let mut stage = Stage {
         transaction: Transaction::new(fs.clone()),
         will: HashMap::new(),
+        unsynced: Vec::new(),
     };
-    for (change_idx, change) in changes.iter().enumerate() {
-        stage.add(change).map_err(|error| DiskFailure {
-            change: change_idx,
+    match stage.add_all(changes) {
+        Ok(()) => Ok(stage.transaction),
+        Err((change, error)) => Err(DiskFailure {
+            change,
             error,
             rolled_back: true,
             unrestored: Vec::new(),
             kept: Vec::new(),
-        })?;
+        }),
     }
-    Ok(stage.transaction)
 }
 
 struct Stage {
     transaction: Transaction,
     /// What the changes so far will leave at the paths that they touch.
     will: HashMap<PathBuf, Will>,
+    /// Files that were written and are not durable yet, with the change they belong to.
+    unsynced: Vec<(usize, OwnedFd)>,
 }
 
 enum Will {
@@ -56,6 +64,47 @@ enum Will {
 }
 
 impl Stage {
+    fn add_all(&mut self, changes: &[DiskChange]) -> Result<(), (usize, DiskError)> {
+        for (change_idx, change) in changes.iter().enumerate() {
+            self.add(change).map_err(|error| (change_idx, error))?;
+            if self.unsynced.len() >= N_UNSYNCED_MAX {
+                self.sync()?;
+            }
+        }
+        self.sync()
+    }
+
+    /// Makes what was written durable, all at the same time: file systems commit such calls together.
+    fn sync(&mut self) -> Result<(), (usize, DiskError)> {
+        let fs = &self.transaction.fs;
+        let sync = |files: &[(usize, OwnedFd)]| {
+            files.iter().try_for_each(|(change_idx, file)| {
+                let failed = |err| DiskError::from_errno(err, "write beside the file");
+                fs.sync(file).map_err(|err| (*change_idx, failed(err)))
+            })
+        };
+        let files = std::mem::take(&mut self.unsynced);
+        let mut parts = files.chunks(files.len().div_ceil(N_SYNC_THREADS).max(1));
+        let first = parts.next().unwrap_or_default();
+        thread::scope(|scope| {
+            let mut synced = Ok(());
+            let mut others = Vec::new();
+            for part in parts {
+                let spawned = thread::Builder::new().spawn_scoped(scope, || sync(part));
+                match spawned {
+                    Ok(other) => others.push(other),
+                    // No thread to be had: then one after the other.
+                    Err(_) => synced = synced.and(sync(part)),
+                }
+            }
+            synced = synced.and_then(|()| sync(first));
+            for other in others {
+                synced = synced.and(other.join().expect("a sync does not panic"));
+            }
+            synced
+        })
+    }
+
     fn add(&mut self, change: &DiskChange) -> Result<(), DiskError> {
         let (step, path, will) = match change {
             DiskChange::Create { path, text } => {
@@ -97,7 +146,7 @@ impl Stage {
             }
             self.transaction.dirs.remove(&target.dir.path);
         };
-        self.sync(&file)?;
+        self.will_sync(file);
         let will = Will::Hold(Arc::clone(&text), dot.clone());
         let ours = stat.id;
         Ok((Step::new(target, dot, Work::Create { ours, text }), will))
@@ -121,7 +170,7 @@ impl Stage {
             let is_same = copy_metadata(fs, (&file, &original), (&copy, &stat))
                 .map_err(|err| DiskError::from_errno(err, "copy mode and owner of the file"))?;
             if is_same {
-                self.sync(&copy)?;
+                self.will_sync(copy);
                 let will = Will::Hold(Arc::clone(&text), dot.clone());
                 let work = Work::Replace {
                     ours: stat.id,
@@ -137,7 +186,7 @@ impl Stage {
         let (dot, copy, _) = self
             .write_dot(&target.dir, Mode::RUSR | Mode::WUSR, &expected)
             .map_err(|err| DiskError::from_errno(err, "write beside the file"))?;
-        self.sync(&copy)?;
+        self.will_sync(copy);
         let will = Will::Hold(Arc::clone(&text), at);
         let work = Work::InPlace {
             expected,
@@ -145,6 +194,10 @@ impl Stage {
             file: None,
         };
         Ok((Step::new(target, dot, work), will))
+    }
+
+    fn will_sync(&mut self, file: OwnedFd) {
+        self.unsynced.push((self.transaction.steps.len(), file));
     }
 
     fn delete(&mut self, path: &Path, expected: Content) -> Result<Step, DiskError> {
@@ -303,11 +356,6 @@ impl Stage {
         fs.write(&file, text.as_bytes())?;
         let stat = fs.stat(&file)?;
         Ok((dot, file, stat))
-    }
-
-    fn sync(&self, file: &OwnedFd) -> Result<(), DiskError> {
-        let synced = self.transaction.fs.sync(file);
-        synced.map_err(|err| DiskError::from_errno(err, "write beside the file"))
     }
 
     /// A file without any write permission was protected by somebody, even against root.

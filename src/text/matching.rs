@@ -44,8 +44,11 @@ pub struct Hits {
 
 /// Finds a needle, a view text of at least one character; stops after `most` hits.
 pub fn find(text: &Text, needle: &str, most: usize) -> Hits {
-    let budget = WORK_FACTOR * text.len_bytes() + WORK_FACTOR * WINDOW_BYTES;
-    find_within(text, needle, most, WINDOW_BYTES, budget)
+    find_within(text, needle, most, WINDOW_BYTES, budget(text))
+}
+
+fn budget(text: &Text) -> usize {
+    WORK_FACTOR * (text.len_bytes() + WINDOW_BYTES)
 }
 
 fn find_within(text: &Text, needle: &str, most: usize, window_bytes: usize, budget: usize) -> Hits {
@@ -60,6 +63,18 @@ fn find_within(text: &Text, needle: &str, most: usize, window_bytes: usize, budg
         };
     }
     let needle = needle.as_bytes();
+    by_anchor(text, needle, most, window_bytes, budget)
+        .unwrap_or_else(|| read_once(text, needle, most))
+}
+
+/// Finds the needle by its anchor; `None` if that takes more work than the budget.
+fn by_anchor(
+    text: &Text,
+    needle: &[u8],
+    most: usize,
+    window_bytes: usize,
+    budget: usize,
+) -> Option<Hits> {
     let anchor = anchor(needle);
     let mut search = Search {
         text,
@@ -72,17 +87,15 @@ fn find_within(text: &Text, needle: &str, most: usize, window_bytes: usize, budg
         most,
         budget,
     };
-    match search.run(window_bytes) {
-        ControlFlow::Continue(()) => Hits {
-            ranges: search.ranges,
-            complete: true,
-        },
-        ControlFlow::Break(Stop::Enough) => Hits {
-            ranges: search.ranges,
-            complete: false,
-        },
-        ControlFlow::Break(Stop::TooMuchWork) => read_once(text, needle, most),
-    }
+    let complete = match search.run(window_bytes) {
+        ControlFlow::Continue(()) => true,
+        ControlFlow::Break(Stop::Enough) => false,
+        ControlFlow::Break(Stop::TooMuchWork) => return None,
+    };
+    Some(Hits {
+        ranges: search.ranges,
+        complete,
+    })
 }
 
 /// The part of the needle to search for: of its longest line the end, which is less common than its indentation; else

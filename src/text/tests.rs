@@ -46,6 +46,11 @@ pub(crate) fn char_range(text: &str, from: usize, to: usize) -> Range<usize> {
     edges[from.min(to)]..edges[from.max(to)]
 }
 
+/// `n` lines, from the 0-based number of each.
+pub(crate) fn lines(n: usize, line: impl Fn(usize) -> String) -> String {
+    (0..n).flat_map(|it| [line(it), "\n".to_string()]).collect()
+}
+
 /// The view text.
 pub(crate) fn naive_view(raw: &str) -> String {
     raw.strip_prefix(BOM).unwrap_or(raw).replace("\r\n", "\n")

@@ -27,8 +27,8 @@ use crate::{
 
 /// How often a call is planned again because something moved that does not concern its guards.
 pub(super) const RETRIES: u32 = 3;
-/// A call that has been at it for this long is not planned again, so that it answers within 8 s.
-const RETRY_UNTIL_MS: Millis = 3000;
+/// Within this time of its start the edits of a call are sent for the last time, so that it is answered within 8 s.
+const SEND_WITHIN_MS: Millis = 3000;
 
 /// A call that changes files.
 #[derive(Debug)]
@@ -214,13 +214,14 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
-        change.started.get_or_insert(self.now);
+        let started = *change.started.get_or_insert(self.now);
+        let wait_ms = EDIT_BARRIER_MS.min((started + SEND_WITHIN_MS).saturating_sub(self.now));
         let keys = change.keys.clone();
         let uris = keys
             .iter()
             .filter_map(|key| Some(self.document_of(key)?.0.to_string()))
             .collect();
-        let barrier = self.barrier(id, uris, EDIT_BARRIER_MS);
+        let barrier = self.barrier(id, uris, wait_ms);
         change.phase = Phase::Gathering(Gathering {
             barrier,
             looks: BTreeMap::new(),
@@ -241,7 +242,7 @@ impl Workspace {
         }
         let is_late = change
             .started
-            .is_some_and(|it| self.now > it + RETRY_UNTIL_MS);
+            .is_some_and(|it| self.now >= it + SEND_WITHIN_MS);
         if change.attempts >= RETRIES || is_late {
             return Err(call);
         }

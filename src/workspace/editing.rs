@@ -240,7 +240,8 @@ impl Workspace {
             Some(barrier) => self.is_over(barrier),
             None if self.client.sync => {
                 let uris = editing.sent.iter().map(|it| it.uri.clone()).collect();
-                editing.barrier = self.barrier(id, uris, EDIT_BARRIER_MS);
+                let wait_ms = EDIT_BARRIER_MS.min(editing.deadline.saturating_sub(self.now));
+                editing.barrier = self.barrier(id, uris, wait_ms);
                 false
             }
             // Without a barrier the report of an applied edit may take its time; a refusal is final.

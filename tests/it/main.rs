@@ -24,4 +24,5 @@ mod protocol;
 mod reads;
 mod rules;
 mod sessions;
+mod simulation;
 mod support;

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use proptest::{prelude::*, sample::Index};
 
 use super::*;
-use crate::text::tests::{any_text, both, char_range, naive_view, short};
+use crate::text::tests::{any_text, both, char_range, lines, naive_view, short};
 
 /// Every place of `needle` in the view, by comparing at each of its bytes.
 fn naive_find(raw: &str, needle: &str) -> Vec<Range<usize>> {
@@ -29,7 +29,7 @@ fn naive_find(raw: &str, needle: &str) -> Vec<Range<usize>> {
 
 /// Each hit is marked in the raw text: `⟦…⟧`.
 #[track_caller]
-fn check(raw: &str, needle: &str, expected: Expect) {
+fn check(raw: &str, needle: &str, expected: &Expect) {
     let mut shown = Vec::new();
     for text in both(raw) {
         let hits = find(&text, needle, 9);
@@ -47,12 +47,12 @@ fn check(raw: &str, needle: &str, expected: Expect) {
 
 #[test]
 fn a_line_break_matches_lf_and_crlf() {
-    check("a\r\nb", "a\nb", expect![[r#""⟦a\r\nb⟧""#]]);
-    check("a\nb", "a\nb", expect![[r#""⟦a\nb⟧""#]]);
+    check("a\r\nb", "a\nb", &expect![[r#""⟦a\r\nb⟧""#]]);
+    check("a\nb", "a\nb", &expect![[r#""⟦a\nb⟧""#]]);
     check(
         "a\r\nb\nc",
         "\n",
-        expect![[r#"
+        &expect![[r#"
         "a⟦\r\n⟧b\nc"
         "a\r\nb⟦\n⟧c""#]],
     );
@@ -60,9 +60,9 @@ fn a_line_break_matches_lf_and_crlf() {
 
 #[test]
 fn a_return_matches_only_one_that_is_alone() {
-    check("a\r\nb\rc", "\r", expect![[r#""a\r\nb⟦\r⟧c""#]]);
-    check("a\r\nb", "a\r", expect![""]);
-    check("a\r\r\nb", "\r\nb", expect![[r#""a⟦\r\r\nb⟧""#]]);
+    check("a\r\nb\rc", "\r", &expect![[r#""a\r\nb⟦\r⟧c""#]]);
+    check("a\r\nb", "a\r", &expect![""]);
+    check("a\r\r\nb", "\r\nb", &expect![[r#""a⟦\r\r\nb⟧""#]]);
 }
 
 #[test]
@@ -70,14 +70,14 @@ fn overlapping_hits_count() {
     check(
         "aaa",
         "aa",
-        expect![[r#"
+        &expect![[r#"
         "⟦aa⟧a"
         "a⟦aa⟧""#]],
     );
     check(
         "a\r\n\n\r\n",
         "\n\n",
-        expect![[r#"
+        &expect![[r#"
         "a⟦\r\n\n⟧\r\n"
         "a\r\n⟦\n\r\n⟧""#]],
     );
@@ -85,19 +85,19 @@ fn overlapping_hits_count() {
 
 #[test]
 fn the_byte_order_mark_is_not_found() {
-    check("\u{FEFF}a", "\u{FEFF}", expect![""]);
+    check("\u{FEFF}a", "\u{FEFF}", &expect![""]);
     check(
         "\u{FEFF}a\u{FEFF}",
         "\u{FEFF}",
-        expect![[r#""\u{feff}a⟦\u{feff}⟧""#]],
+        &expect![[r#""\u{feff}a⟦\u{feff}⟧""#]],
     );
-    check("\u{FEFF}\r\na", "\na", expect![[r#""\u{feff}⟦\r\na⟧""#]]);
+    check("\u{FEFF}\r\na", "\na", &expect![[r#""\u{feff}⟦\r\na⟧""#]]);
 }
 
 #[test]
 fn nothing_is_a_pattern() {
-    check("a.c abc", "a.c", expect![[r#""⟦a.c⟧ abc""#]]);
-    check("$& $1", "$&", expect![[r#""⟦$&⟧ $1""#]]);
+    check("a.c abc", "a.c", &expect![[r#""⟦a.c⟧ abc""#]]);
+    check("$& $1", "$&", &expect![[r#""⟦$&⟧ $1""#]]);
 }
 
 #[test]
@@ -117,39 +117,76 @@ fn the_search_stops_after_enough_hits() {
 
 #[test]
 fn a_needle_of_many_chunks_is_found() {
-    let block: String = (0..500)
-        .map(|it| format!("line {it} of a block\n"))
-        .collect();
+    let block = lines(500, |it| format!("line {it} of a block"));
     let raw = format!("{}{}tail", "x\n".repeat(700), block.replace('\n', "\r\n"));
     for text in both(&raw) {
         let hits = find(&text, &block, 2);
         assert_eq!(
-            hits,
-            Hits {
-                ranges: vec![1400..raw.len() - 4],
-                complete: true
-            }
+            (&hits.ranges[0], hits.ranges.len()),
+            (&(1400..raw.len() - 4), 1)
         );
+        assert!(hits.complete);
+    }
+}
+
+/// The anchor is everywhere in `sign`, again and again, so that the search by anchor is too slow.
+#[track_caller]
+fn check_repetition(sign: &str, n_signs: usize, needle: &str, n_hits: usize) {
+    for text in both(&sign.repeat(n_signs)) {
+        let hits = by_anchor(
+            &text,
+            needle.as_bytes(),
+            usize::MAX,
+            WINDOW_BYTES,
+            budget(&text),
+        );
+        assert_eq!(hits, None, "the work is counted");
+        assert_eq!(find(&text, needle, usize::MAX).ranges.len(), n_hits);
     }
 }
 
 #[test]
 fn repetition_costs_no_more_than_linear_time() {
-    for sign in ["a", "\n", "ab\n"] {
-        let needle = format!("{0}b{0}", sign.repeat(25_000));
-        for text in both(&sign.repeat(300_000)) {
-            assert_eq!(
-                find(&text, &needle, 2),
-                Hits {
-                    ranges: vec![],
-                    complete: true
-                }
-            );
+    for (sign, odd) in [("a", "b"), ("ab\n", "c\n"), ("\n", "\r")] {
+        let half = sign.repeat(25_000);
+        check_repetition(sign, 150_000, &format!("{half}{odd}{half}"), 0);
+    }
+    for sign in ["a", "ab\n", "\n", "\r"] {
+        check_repetition(sign, 150_000, &sign.repeat(50_000), 100_001);
+    }
+}
+
+#[test]
+fn long_lines_that_differ_late_are_given_up() {
+    let line = format!("{}x\n", "a".repeat(10_000));
+    check_repetition(&line, 60, &format!("{}b", line.repeat(25)), 0);
+    let line = format!("{}x", "a".repeat(10_000));
+    check_repetition(&line, 60, &format!("b{}", line.repeat(25)), 0);
+}
+
+#[test]
+fn ordinary_needles_are_found_by_their_anchor() {
+    let block = "    if a {\n        b();\n    }\n\n";
+    for text in both(&block.repeat(3_000)) {
+        for needle in [
+            block,
+            "}",
+            "\n",
+            "b();",
+            "    if a {\n        b();",
+            &block.repeat(1_000),
+        ] {
+            let hits = by_anchor(&text, needle.as_bytes(), 2, WINDOW_BYTES, budget(&text));
+            assert_eq!(hits.map(|it| it.ranges.len()), Some(2), "{needle:?}");
         }
-        let needle = sign.repeat(100_000);
-        for text in both(&sign.repeat(300_000)) {
-            assert_eq!(find(&text, &needle, usize::MAX).ranges.len(), 200_001);
-        }
+        let hits = by_anchor(
+            &text,
+            b"b();\n    }",
+            usize::MAX,
+            WINDOW_BYTES,
+            budget(&text),
+        );
+        assert_eq!(hits.map(|it| it.ranges.len()), Some(3_000));
     }
 }
 

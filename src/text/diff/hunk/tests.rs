@@ -7,12 +7,12 @@ use super::*;
 use crate::text::{
     diff::{changed_ranges, diff},
     splice::tests::{changes as any_changes, composed},
-    tests::{any_text, both, naive_view, short},
+    tests::{any_text, both, lines, naive_view, short},
 };
 
 /// What the patch of a change from `old` to `new` looks like.
 #[track_caller]
-fn check(old: &str, new: &str, expected: Expect) {
+fn check(old: &str, new: &str, expected: &Expect) {
     let [rope, flat] = [0, 1].map(|it| {
         let (old, new) = (&both(old)[it], &both(new)[it]);
         unified("f", &hunks(old, new, &diff(old, new)), usize::MAX).0
@@ -24,7 +24,7 @@ fn check(old: &str, new: &str, expected: Expect) {
 /// `n` lines that count from 1, some of them changed.
 fn numbered(n: usize, changed: &[usize]) -> String {
     let sign = |it| if changed.contains(&it) { "!" } else { "" };
-    (1..=n).map(|it| format!("{it}{}\n", sign(it))).collect()
+    lines(n, |it| format!("{}{}", it + 1, sign(it + 1)))
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn three_lines_around_a_change_are_shown() {
     check(
         &numbered(9, &[]),
         &numbered(9, &[5]),
-        expect![[r"
+        &expect![[r"
         --- a/f
         +++ b/f
         @@ -2,7 +2,7 @@
@@ -53,7 +53,7 @@ fn changes_with_six_lines_between_are_one_hunk() {
     check(
         &numbered(20, &[]),
         &numbered(20, &[5, 12]),
-        expect![[r"
+        &expect![[r"
         --- a/f
         +++ b/f
         @@ -2,14 +2,14 @@
@@ -78,7 +78,7 @@ fn changes_with_six_lines_between_are_one_hunk() {
     check(
         &numbered(20, &[]),
         &numbered(20, &[5, 13]),
-        expect![[r"
+        &expect![[r"
         --- a/f
         +++ b/f
         @@ -2,7 +2,7 @@
@@ -108,7 +108,7 @@ fn an_insertion_starts_at_the_line_before() {
     check(
         "",
         "a\n",
-        expect![[r"
+        &expect![[r"
         --- a/f
         +++ b/f
         @@ -0,0 +1,1 @@
@@ -118,7 +118,7 @@ fn an_insertion_starts_at_the_line_before() {
     check(
         "a\n",
         "",
-        expect![[r"
+        &expect![[r"
         --- a/f
         +++ b/f
         @@ -1,1 +0,0 @@
@@ -128,7 +128,7 @@ fn an_insertion_starts_at_the_line_before() {
     check(
         "a\nb\n",
         "a\nx\nb\n",
-        expect![[r"
+        &expect![[r"
         --- a/f
         +++ b/f
         @@ -1,2 +1,3 @@
@@ -144,7 +144,7 @@ fn a_missing_last_line_break_is_told() {
     check(
         "a\nb",
         "a\nb\n",
-        expect![[r"
+        &expect![[r"
         --- a/f
         +++ b/f
         @@ -1,2 +1,2 @@
@@ -157,7 +157,7 @@ fn a_missing_last_line_break_is_told() {
     check(
         "a\nb",
         "A\nb",
-        expect![[r"
+        &expect![[r"
         --- a/f
         +++ b/f
         @@ -1,2 +1,2 @@
@@ -171,11 +171,11 @@ fn a_missing_last_line_break_is_told() {
 
 #[test]
 fn line_ends_and_the_mark_make_no_hunk() {
-    check("\u{FEFF}a\r\nb\n", "a\nb\r\n", expect![""]);
+    check("\u{FEFF}a\r\nb\n", "a\nb\r\n", &expect![""]);
     check(
         "\u{FEFF}a\r\nb\r\n",
         "\u{FEFF}A\r\nb\r\n",
-        expect![[r"
+        &expect![[r"
         --- a/f
         +++ b/f
         @@ -1,2 +1,2 @@
