@@ -8,7 +8,7 @@ use abreast::{
     protocol::{
         ApplyResult, Author, Change, EolKind, ExportedEntry, ExportedLedger, FileResult,
         ForgetResult, Guard, Hunk, LedgerEntry, LedgerResult, LimitMembers, OpenSessionResult,
-        Operation, Outcome, Position, Range, ReadResult, Rules, Seen, ServerMembers,
+        Operation, Outcome, Place, Position, Range, ReadResult, Rules, Seen, ServerMembers,
         SessionOptions, SessionRow, SessionsResult, Status, Via,
     },
     text::Text,
@@ -35,10 +35,7 @@ const LATER_CODES: [&str; 1] = ["FS_PATCH_SYNTAX"];
 /// Fields of later issues, by type.
 const LATER_FIELDS: [(&str, &[&str]); 4] = [
     ("ReadResult", &["unchanged", "diff"]),
-    (
-        "FileResult",
-        &["saved", "unicodeNormalized", "lookAlikes", "formatted"],
-    ),
+    ("FileResult", &["saved", "formatted"]),
     ("FsErrorData", &["diff", "refreshed"]),
     ("Author", &["label", "callId"]),
 ];
@@ -77,8 +74,8 @@ fn without_comments(code: &str) -> String {
             rest.find("*/").expect("a comment ends") + 2
         } else if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with('"') {
-            let end = rest[1..].find('"').expect("a string ends") + 2;
+        } else if let Some(string) = rest.strip_prefix('"') {
+            let end = string.find('"').expect("a string ends") + 2;
             kept.push_str(&rest[..end]);
             end
         } else {
@@ -242,6 +239,8 @@ fn full_file() -> FileResult {
         previous_version: Some(a_version()),
         replacements: 1,
         dirty: Some(true),
+        unicode_normalized: true,
+        look_alikes: vec![Place { line: 1, column: 1 }],
         notes: vec!["note".to_string()],
         in_place: true,
         unseen_lines: 1,
@@ -411,6 +410,8 @@ fn a_change_answers_what_the_reference_says() {
         version: None,
         previous_version: None,
         dirty: None,
+        unicode_normalized: false,
+        look_alikes: Vec::new(),
         notes: Vec::new(),
         in_place: false,
         unseen_lines: 0,
