@@ -623,22 +623,21 @@ fn partially_applied() {
         .editor
         .release(Treatment::Echo(Echo::Merged(vec![typed])));
     let answer = pending.wait(PATIENCE);
-    if world.editor.text("open.txt").as_deref() == Some("human\ntwo\n") {
-        let error = refused(answer, "FS_PARTIALLY_APPLIED");
-        let remedy = "read the files named";
-        assert!(error.message().contains(remedy), "{error}");
-        let outcomes: Vec<_> = error.data()["files"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|it| (it["path"].clone(), it["outcome"].clone()))
-            .collect();
-        let expected = [("open.txt", "keptHuman"), ("closed.txt", "rolledBack")];
-        assert_eq!(
-            outcomes,
-            expected.map(|(path, outcome)| (path.into(), outcome.into()))
-        );
-    }
+    world.check_buffer("open.txt", "human\ntwo\n");
+    let error = refused(answer, "FS_PARTIALLY_APPLIED");
+    let remedy = "read the files named";
+    assert!(error.message().contains(remedy), "{error}");
+    let outcomes: Vec<_> = error.data()["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (it["path"].clone(), it["outcome"].clone()))
+        .collect();
+    let expected = [("open.txt", "keptHuman"), ("closed.txt", "rolledBack")];
+    assert_eq!(
+        outcomes,
+        expected.map(|(path, outcome)| (path.into(), outcome.into()))
+    );
     world.check_disk("closed.txt", "one!\n");
     for path in ["open.txt", "closed.txt"] {
         session.read(path).unwrap();
