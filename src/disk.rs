@@ -16,6 +16,7 @@ mod stage;
 
 mod commit;
 mod take_back;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +29,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use self::{fs::Fs, transaction::Transaction};
+use self::{fs::Fs, transaction::Transaction, watch::Watched};
 use crate::text::Text;
 
 /// The files, behind a seam so that tests can replace them.
@@ -47,6 +48,15 @@ pub trait Disk: Send + Sync + 'static {
 
     /// Removes everything that was staged.
     fn abort(&self, staged: Staged);
+
+    /// Finds, and restores where it can, saves that landed in files after a commit displaced them.
+    ///
+    /// To be called a few times within some seconds after the commit; a save is taken when it has stood still from
+    /// one call to the next.
+    fn look_back(&self, watch: &mut Watch) -> Vec<LateSave> {
+        let _ = watch;
+        Vec::new()
+    }
 }
 
 /// The identity of a file.
@@ -142,6 +152,32 @@ pub struct Committed {
     pub in_place: Vec<bool>,
     /// Files of ours that could not be removed afterwards.
     pub residue: Vec<PathBuf>,
+    /// To look for late saves.
+    pub watch: Watch,
+}
+
+/// The displaced files of a commit, held open; dropping it ends the watch.
+#[derive(Debug, Default)]
+pub struct Watch(Vec<Watched>);
+
+impl Watch {
+    /// Whether nothing was displaced, so that looking back is of no use.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// What somebody wrote into a file that they had opened before a commit displaced it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LateSave {
+    /// The index of the change that displaced the file.
+    pub change: usize,
+    /// Where they believe the file to be.
+    pub path: PathBuf,
+    /// What they wrote.
+    pub bytes: Vec<u8>,
+    /// Whether it is there now; else somebody has changed the file again, and these bytes are nowhere else.
+    pub restored: bool,
 }
 
 /// Why a file was not read or changed.
@@ -282,5 +318,9 @@ impl Disk for RealDisk {
 
     fn abort(&self, staged: Staged) {
         drop(staged);
+    }
+
+    fn look_back(&self, watch: &mut Watch) -> Vec<LateSave> {
+        watch::look_back(&Fs::default(), &mut watch.0)
     }
 }

@@ -11,7 +11,7 @@ use rustix::{
 use super::{
     DiskError, DiskFailure,
     fs::Fs,
-    transaction::{Place, Step, Transaction, Work, insist, set_content},
+    transaction::{Place, State, Step, Transaction, Way, Work, insist, set_content},
 };
 
 /// What became of a change.
@@ -23,36 +23,54 @@ enum Outcome {
     Keep(Place),
 }
 
+impl Outcome {
+    /// What was put in place is somebody's, not the old file.
+    fn but_superseded(self) -> Self {
+        match self {
+            Self::Restored => Self::Superseded,
+            outcome => outcome,
+        }
+    }
+}
+
 /// Takes the changes back that were made, the last one first.
 pub(super) fn take_back(
     mut transaction: Transaction,
     change: usize,
     error: DiskError,
 ) -> DiskFailure {
+    let fs = transaction.fs.clone();
+    let mut outcomes = Vec::new();
+    for (step_idx, step) in transaction.steps.iter().enumerate().rev() {
+        let outcome = match step.state {
+            State::Staged => continue,
+            State::Applied => step.settle(step.take_back(&fs)),
+            State::TakenBack => Outcome::Restored,
+        };
+        outcomes.push((step_idx, outcome));
+    }
+    // What was put back becomes durable before anything of ours goes; a failure here changes nothing any more.
+    for dir in transaction.dirs.values() {
+        let _ = insist(|| fs.sync_dir(dir));
+    }
     let mut unrestored = Vec::new();
     let mut kept = Vec::new();
-    for (step_idx, step) in transaction.steps.iter().enumerate().rev() {
-        if !step.is_applied {
-            continue;
+    for (step_idx, mut outcome) in outcomes {
+        let step = &transaction.steps[step_idx];
+        if matches!(outcome, Outcome::Restored) {
+            outcome = step.settle(step.look_again(&fs));
         }
-        let outcome = step.take_back(&transaction.fs).unwrap_or_else(|err| {
-            let path = step.target.path();
-            tracing::error!("cannot take back a change of {}: {err}", path.display());
-            Outcome::Keep(step.displaced().clone())
-        });
         if let Outcome::Keep(place) = &outcome {
             transaction.litter.retain(|dot| dot != place);
-            kept.push(place.path());
+            if !matches!(fs.stat_at(&place.dir.fd, &place.name), Ok(None)) {
+                kept.push(place.path());
+            }
         }
         if !matches!(outcome, Outcome::Restored) {
             unrestored.push(step_idx);
         }
     }
     unrestored.reverse();
-    // What was put back becomes durable before anything of ours goes; a failure here changes nothing any more.
-    for dir in transaction.dirs.values() {
-        let _ = insist(|| transaction.fs.sync_dir(dir));
-    }
     DiskFailure {
         change,
         error,
@@ -63,27 +81,56 @@ pub(super) fn take_back(
 }
 
 impl Step {
-    /// Where the old file, or a copy of it, is after the change.
-    fn displaced(&self) -> &Place {
-        match &self.work {
-            Work::Exchange {
-                overwritten: Some((_, copy)),
-                ..
-            } => copy,
-            _ => &self.dot,
-        }
+    fn settle(&self, outcome: io::Result<Outcome>) -> Outcome {
+        outcome.unwrap_or_else(|err| {
+            let path = self.target.path();
+            tracing::error!("cannot take back a change of {}: {err}", path.display());
+            Outcome::Keep(self.dot.clone())
+        })
     }
 
     fn take_back(&self, fs: &Fs) -> io::Result<Outcome> {
         match &self.work {
             Work::Create { .. } => self.uncreate(fs),
-            Work::Exchange {
-                overwritten: None, ..
+            Work::Replace {
+                way: Way::Exchange, ..
             } => self.exchange_back(fs),
-            Work::Exchange { .. } => self.rename_back_over(fs),
+            Work::Replace { .. } => self.rename_back_over(fs),
             Work::InPlace { .. } => self.overwrite_again(fs),
             Work::Delete { expected } => self.put_back(fs, expected),
             Work::Rename { .. } => self.rename_back(fs),
+        }
+    }
+
+    /// Whether nobody has written into our file after it was taken back; else it takes its place again.
+    fn look_again(&self, fs: &Fs) -> io::Result<Outcome> {
+        let (target, dot) = (&self.target, &self.dot);
+        match &self.work {
+            Work::Create { ours, text } => {
+                let is_gone = insist(|| fs.stat_at(&dot.dir.fd, &dot.name))?.is_none();
+                if is_gone || insist(|| dot.holds(fs, Some(*ours), text.as_bytes()))? {
+                    return Ok(Outcome::Restored);
+                }
+                self.put_back(fs, text).map(Outcome::but_superseded)
+            }
+            Work::Replace {
+                ours,
+                expected,
+                text,
+                way: Way::Exchange,
+                ..
+            } => {
+                if insist(|| dot.holds(fs, Some(*ours), text.as_bytes()))? {
+                    return Ok(Outcome::Restored);
+                }
+                if !insist(|| target.holds(fs, None, expected.as_bytes()))? {
+                    // The target was saved too, so that one of them is nowhere else.
+                    return Ok(Outcome::Keep(dot.clone()));
+                }
+                insist(|| fs.exchange(&target.dir, &dot.name, &target.name))?;
+                self.superseded(fs, expected)
+            }
+            _ => Ok(Outcome::Restored),
         }
     }
 
@@ -92,7 +139,7 @@ impl Step {
             return Ok(Outcome::Restored);
         };
         let (target, dot) = (&self.target, &self.dot);
-        if !insist(|| target.holds(fs, Some(*ours), text))? {
+        if !insist(|| target.holds(fs, Some(*ours), text.as_bytes()))? {
             let stat = insist(|| fs.stat_at(&target.dir.fd, &target.name))?;
             return Ok(stat.map_or(Outcome::Restored, |_| Outcome::Superseded));
         }
@@ -101,17 +148,14 @@ impl Step {
             Err(Errno::NOENT) => return Ok(Outcome::Restored),
             Err(err) => return Err(err),
         }
-        if insist(|| dot.holds(fs, Some(*ours), text))? {
+        if insist(|| dot.holds(fs, Some(*ours), text.as_bytes()))? {
             return Ok(Outcome::Restored);
         }
-        match self.put_back(fs, text)? {
-            Outcome::Restored => Ok(Outcome::Superseded),
-            outcome => Ok(outcome),
-        }
+        self.put_back(fs, text).map(Outcome::but_superseded)
     }
 
     fn exchange_back(&self, fs: &Fs) -> io::Result<Outcome> {
-        let Work::Exchange {
+        let Work::Replace {
             ours,
             expected,
             text,
@@ -122,7 +166,7 @@ impl Step {
         };
         let (target, dot) = (&self.target, &self.dot);
         let exchange = || insist(|| fs.exchange(&target.dir, &dot.name, &target.name));
-        if !insist(|| target.holds(fs, Some(*ours), text))? {
+        if !insist(|| target.holds(fs, Some(*ours), text.as_bytes()))? {
             return self.superseded(fs, expected);
         }
         match exchange() {
@@ -130,58 +174,67 @@ impl Step {
             Err(Errno::NOENT) => return self.superseded(fs, expected),
             Err(err) => return Err(err),
         }
-        if insist(|| dot.holds(fs, Some(*ours), text))? {
+        if insist(|| dot.holds(fs, Some(*ours), text.as_bytes()))? {
             return Ok(Outcome::Restored);
         }
         // Saved in this very moment: theirs is the newest.
         match exchange() {
             Ok(()) => self.superseded(fs, expected),
             // And removed: then theirs takes the place of what was removed.
-            Err(Errno::NOENT) => self.put_back(fs, text).map(|outcome| match outcome {
-                Outcome::Restored => Outcome::Superseded,
-                outcome => outcome,
-            }),
+            Err(Errno::NOENT) => self.put_back(fs, text).map(Outcome::but_superseded),
             Err(err) => Err(err),
         }
     }
 
     /// The target is not ours any more; the displaced file goes, unless it holds something that nobody has seen.
     fn superseded(&self, fs: &Fs, expected: &str) -> io::Result<Outcome> {
-        let displaced = self.displaced();
-        if insist(|| displaced.holds(fs, None, expected))? {
+        if insist(|| self.dot.holds(fs, None, expected.as_bytes()))? {
             return Ok(Outcome::Superseded);
         }
-        // It was saved just before our change, and what the target held since has been removed by now.
-        match insist(|| fs.rename_new(displaced.as_pair(), self.target.as_pair())) {
-            Ok(()) => Ok(Outcome::Restored),
-            Err(Errno::EXIST) => Ok(Outcome::Keep(displaced.clone())),
-            Err(err) => Err(err),
-        }
+        // It was saved just before our change, and what the target held since may have been removed by now.
+        self.put_back(fs, expected)
     }
 
     fn rename_back_over(&self, fs: &Fs) -> io::Result<Outcome> {
-        let Work::Exchange {
+        let Work::Replace {
             ours,
             expected,
             text,
-            overwritten: Some((file, copy)),
+            way,
             ..
         } = &self.work
         else {
             return Ok(Outcome::Restored);
         };
-        if !insist(|| fs.holds(file, expected.as_bytes()))? {
+        let (target, dot) = (&self.target, &self.dot);
+        if let Way::RenameCopied(file) = way
+            && !insist(|| fs.holds(file, expected.as_bytes()))?
+        {
             // Somebody wrote into the old file while we renamed over it.
             let late = insist(|| fs.read(file, u64::MAX))?;
-            insist(|| match fs.open(&copy.dir, &copy.name, OFlags::RDWR) {
-                Ok(copy) => set_content(fs, &copy, &late),
-                Err(err) => Err(err),
+            insist(|| {
+                let copy = fs.open(&dot.dir, &dot.name, OFlags::RDWR)?;
+                set_content(fs, &copy, &late)
             })?;
         }
-        if !insist(|| self.target.holds(fs, Some(*ours), text))? {
+        if !insist(|| target.holds(fs, Some(*ours), text.as_bytes()))? {
             return self.superseded(fs, expected);
         }
-        insist(|| fs.rename_over(&copy.dir, &copy.name, &self.target.name))?;
+        let held = match way {
+            Way::Rename(free) => fs
+                .link(target.as_pair(), free.as_pair())
+                .ok()
+                .map(|()| free),
+            Way::Exchange | Way::RenameCopied(_) => None,
+        };
+        insist(|| fs.rename_over(&dot.dir, &dot.name, &target.name))?;
+        if let Some(held) = held
+            && !insist(|| held.holds(fs, None, text.as_bytes()))?
+        {
+            // Saved in this very moment: theirs is the newest.
+            insist(|| fs.rename_over(&held.dir, &held.name, &target.name))?;
+            return Ok(Outcome::Superseded);
+        }
         Ok(Outcome::Restored)
     }
 
@@ -206,7 +259,7 @@ impl Step {
     fn put_back(&self, fs: &Fs, expected: &str) -> io::Result<Outcome> {
         match insist(|| fs.rename_new(self.dot.as_pair(), self.target.as_pair())) {
             Ok(()) => Ok(Outcome::Restored),
-            Err(Errno::EXIST) if insist(|| self.dot.holds(fs, None, expected))? => {
+            Err(Errno::EXIST) if insist(|| self.dot.holds(fs, None, expected.as_bytes()))? => {
                 Ok(Outcome::Superseded)
             }
             Err(Errno::EXIST) => Ok(Outcome::Keep(self.dot.clone())),
@@ -215,12 +268,22 @@ impl Step {
     }
 
     fn rename_back(&self, fs: &Fs) -> io::Result<Outcome> {
-        let Work::Rename { from, moved, .. } = &self.work else {
+        let Work::Rename {
+            from,
+            moved,
+            expected,
+        } = &self.work
+        else {
             return Ok(Outcome::Restored);
         };
         let target = &self.target;
-        let now = insist(|| fs.stat_at(&target.dir.fd, &target.name))?.map(|stat| stat.id);
-        if now.is_none() || now != moved.or(now) {
+        let Some(stat) = insist(|| fs.stat_at(&target.dir.fd, &target.name))? else {
+            return Ok(Outcome::Superseded);
+        };
+        // A copy of it is as good: a change of it may have been taken back before.
+        let is_moved = moved.is_none_or(|moved| moved == stat.id)
+            || insist(|| target.holds(fs, None, expected.as_bytes()))?;
+        if !is_moved {
             return Ok(Outcome::Superseded);
         }
         match insist(|| fs.rename_new(target.as_pair(), from.as_pair())) {

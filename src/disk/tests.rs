@@ -25,7 +25,16 @@ struct Folder {
 impl Folder {
     /// Makes files from `path: content` lines.
     fn new(files: &[(&str, &str)]) -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
+        Self::in_dir(tempfile::tempdir().expect("a temporary directory"), files)
+    }
+
+    /// In memory where there is such a place: for tests that sync thousands of times.
+    fn quick(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self::in_dir(dir.expect("a temporary directory"), files)
+    }
+
+    fn in_dir(dir: TempDir, files: &[(&str, &str)]) -> Self {
         let path = dir.path().canonicalize().expect("it exists");
         let folder = Self { dir, path };
         for (path, text) in files {
