@@ -15,5 +15,6 @@ mod lifecycle;
 #[cfg(unix)]
 mod nvim;
 mod ordering;
+mod races;
 mod rules;
 mod support;
