@@ -226,7 +226,7 @@ impl Workspace {
         self.go_on_changing(id, call);
     }
 
-    /// Plans again from the start, if that has not been tried too often; else gives the call back.
+    /// Plans again from the start, if that has not been tried too often and the session is still open; else gives the call back.
     pub(super) fn retry(&mut self, id: CallId, mut call: Call) -> Result<(), Call> {
         let CallKind::Change(change) = &mut call.kind else {
             return Err(call);
@@ -234,7 +234,9 @@ impl Workspace {
         let is_late = change
             .started
             .is_some_and(|it| self.now > it + RETRY_UNTIL_MS);
-        if change.attempts >= RETRIES || is_late {
+        // With the session went what it had seen: nothing is left to plan by.
+        let is_closed = self.is_closed(call.session.as_ref());
+        if change.attempts >= RETRIES || is_late || is_closed {
             return Err(call);
         }
         change.attempts += 1;
@@ -580,11 +582,15 @@ impl Workspace {
         };
         let (verb, path) = change.named(0);
         let uri = change.plan.files.first().map_or("", |it| &it.result.uri);
-        let what = format!(
-            "cannot {verb} \"{path}\": the document kept changing while the edit was under way"
-        );
-        let err =
-            FsError::new(Code::FsEditorRejected, what, "read it again, then retry").at(path, uri);
+        let (code, why) = if self.is_closed(call.session.as_ref()) {
+            let why = "file changed while the edit was under way, and the session was closed";
+            (Code::FsStaleVersion, why)
+        } else {
+            let why = "the document kept changing while the edit was under way";
+            (Code::FsEditorRejected, why)
+        };
+        let what = format!("cannot {verb} \"{path}\": {why}");
+        let err = FsError::new(code, what, "read it again, then retry").at(path, uri);
         self.finish(id, &call, Err(err.into()));
     }
 

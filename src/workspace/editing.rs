@@ -472,6 +472,7 @@ impl Workspace {
         let sent = &editing.sent[gone];
         let plan = &change.plan.files[sent.plan_idx];
         let (verb, path) = change.named(sent.plan_idx);
+        let session = session.filter(|it| !self.is_closed(Some(it)));
         let entry = session.and_then(|(id, _)| self.sessions.get(&id)?.ledger.get(&plan.key));
         let err = if let Some(document) = self.documents.get(&sent.uri) {
             let text = document.text();
