@@ -350,6 +350,13 @@ impl Workspace {
             return;
         };
         self.clear_pending(&editing);
+        // If a document did become what was planned, it was not the editor who made it so.
+        for sent in &editing.sent {
+            let file = self.files.get_mut(&change.plan.files[sent.plan_idx].key);
+            if let (Some(seq), Some(file)) = (sent.landed, file) {
+                file.disown(seq);
+            }
+        }
         self.abort_staged(change);
         change.staged = None;
         let answer = editing.answer.as_ref();
