@@ -30,6 +30,9 @@ pub(super) const RETRIES: u32 = 3;
 /// A call that has been at it for this long is not planned again, so that it answers within 8 s.
 const RETRY_UNTIL_MS: Millis = 3000;
 
+/// When a call has its answer at the latest, unless what was done has to be taken back.
+const ANSWER_MS: Millis = 8000;
+
 /// A call that changes files.
 #[derive(Debug)]
 pub(super) struct ChangeCall {
@@ -74,6 +77,12 @@ pub(super) struct Gathering {
 }
 
 impl ChangeCall {
+    /// How long the call may still wait for a barrier.
+    pub(super) fn barrier_ms(&self, now: Millis) -> Millis {
+        let until = self.started.unwrap_or(now) + ANSWER_MS;
+        EDIT_BARRIER_MS.min(until.saturating_sub(now))
+    }
+
     /// True past the commit point.
     pub(super) fn is_committed(&self) -> bool {
         matches!(
@@ -211,13 +220,14 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
-        change.started.get_or_insert(self.now);
+        let started = *change.started.get_or_insert(self.now);
+        let wait_ms = EDIT_BARRIER_MS.min((started + RETRY_UNTIL_MS).saturating_sub(self.now));
         let keys = change.keys.clone();
         let uris = keys
             .iter()
             .filter_map(|key| Some(self.document_of(key)?.0.to_string()))
             .collect();
-        let barrier = self.barrier(id, uris, EDIT_BARRIER_MS);
+        let barrier = self.barrier(id, uris, wait_ms);
         change.phase = Phase::Gathering(Gathering {
             barrier,
             looks: BTreeMap::new(),

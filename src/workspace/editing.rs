@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     AskId, AskOwner, Call, CallId, CallKind, Compute, JobOwner, Millis, Outcome, Workspace,
-    barrier::{Barrier, EDIT_BARRIER_MS},
-    changes::Phase,
-    documents::Unknown,
+    barrier::Barrier, changes::Phase, documents::Unknown,
 };
 use crate::{
     error::{Code, FsError},
@@ -204,6 +202,7 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
+        let wait_ms = change.barrier_ms(self.now);
         let Phase::Editing(editing) = &mut change.phase else {
             return;
         };
@@ -239,7 +238,7 @@ impl Workspace {
             Some(barrier) => self.is_over(barrier),
             None if self.client.sync => {
                 let uris = editing.sent.iter().map(|it| it.uri.clone()).collect();
-                editing.barrier = self.barrier(id, uris, EDIT_BARRIER_MS);
+                editing.barrier = self.barrier(id, uris, wait_ms);
                 false
             }
             // Without a barrier the report of an applied edit may take its time; a refusal is final.
