@@ -4,7 +4,7 @@
 //! committed only if they still hold that; and it is answered once. Its commit point is the first `applyEdit` sent or
 //! the disk commit granted: before it a cancel takes back everything, after it nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -139,6 +139,7 @@ impl Workspace {
         let session = session.map(|it| (it.id.clone(), it.epoch));
         let session_id = params.session_id.as_deref();
         let mut keys: Vec<FileKey> = Vec::new();
+        let mut indices: HashMap<FileKey, usize> = HashMap::new();
         let mut steps = Vec::with_capacity(params.changes.len());
         for (idx, change) in params.changes.into_iter().enumerate() {
             let mut file = |name: &str| {
@@ -151,9 +152,8 @@ impl Workspace {
                             }
                             failure @ Failure::Params { .. } => failure,
                         })?;
-                let known = keys.iter().position(|it| *it == key);
-                Ok::<_, Failure>(known.unwrap_or_else(|| {
-                    keys.push(key);
+                Ok::<_, Failure>(*indices.entry(key).or_insert_with_key(|key| {
+                    keys.push(key.clone());
                     keys.len() - 1
                 }))
             };
@@ -303,7 +303,12 @@ impl Workspace {
                     self.learn(&change.keys[file], &looked);
                     gathering.looked[file] = Some(looked);
                 }
-                self.go_on_changing(id, call);
+                if gathering.looks.is_empty() {
+                    self.go_on_changing(id, call);
+                } else {
+                    // It stays parked; going through all of its files after each of them would take for ever.
+                    self.calls.insert(id, call);
+                }
             }
             (Phase::Planning, Outcome::Plan(plan)) => self.planned(id, call, plan),
             (Phase::Staging, Outcome::Staged(staged)) => self.staged(id, call, job, staged),
@@ -351,12 +356,11 @@ impl Workspace {
             .barrier
             .as_mut()
             .is_some_and(|it| !self.is_over(it));
+        let looking: BTreeSet<usize> = gathering.looks.values().copied().collect();
         for (idx, key) in change.keys.iter().enumerate() {
             if let Some((_, document)) = self.document_of(key) {
                 is_waiting |= document.is_checking;
-            } else if gathering.looked[idx].is_none()
-                && !gathering.looks.values().any(|it| *it == idx)
-            {
+            } else if gathering.looked[idx].is_none() && !looking.contains(&idx) {
                 if matches!(key, FileKey::Path(_)) {
                     let job = self.look(JobOwner::Call(id), key.clone(), None);
                     gathering.looks.insert(job, idx);
