@@ -134,6 +134,13 @@ impl File {
         self.log.iter().filter(is_session).any(|it| it.1 > seq)
     }
 
+    /// Makes a change a human's that was taken for somebody else's.
+    fn disown(&mut self, seq: u64) {
+        if let Some(change) = self.log.iter_mut().find(|it| it.1 == seq) {
+            change.0 = Author::Human;
+        }
+    }
+
     fn authors_since(&self, seq: u64) -> Vec<Author> {
         let mut authors = Vec::new();
         for (author, _) in self.log.iter().filter(|it| it.1 > seq) {

@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     AskId, AskOwner, Call, CallId, CallKind, Compute, JobOwner, Millis, Outcome, Workspace,
-    barrier::{Barrier, EDIT_BARRIER_MS},
-    changes::Phase,
-    documents::Unknown,
+    barrier::Barrier, changes::Phase, documents::Unknown,
 };
 use crate::{
     error::{Code, FsError},
@@ -205,6 +203,7 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
+        let wait_ms = change.barrier_ms(self.now);
         let Phase::Editing(editing) = &mut change.phase else {
             return;
         };
@@ -214,7 +213,7 @@ impl Workspace {
                 .is_none_or(|it| it.instance != sent.instance)
         };
         if let Some(gone) = editing.sent.iter().position(is_gone) {
-            if self.is_known_of_the_rest(id, editing) {
+            if self.is_known_of_the_rest(id, editing, wait_ms) {
                 self.closed_while_out(id, call, gone);
             } else {
                 self.park(id, call);
@@ -244,7 +243,6 @@ impl Workspace {
             Some(barrier) => self.is_over(barrier),
             None if self.client.sync => {
                 let uris = editing.sent.iter().map(|it| it.uri.clone()).collect();
-                let wait_ms = EDIT_BARRIER_MS.min(editing.deadline.saturating_sub(self.now));
                 editing.barrier = self.barrier(id, uris, wait_ms);
                 false
             }
@@ -260,7 +258,7 @@ impl Workspace {
 
     /// Whether it is known what became of the other documents of an edit when one was closed: what landed there has to be
     /// taken back. Judges them as soon as nothing more will come.
-    fn is_known_of_the_rest(&mut self, id: CallId, editing: &mut Editing) -> bool {
+    fn is_known_of_the_rest(&mut self, id: CallId, editing: &mut Editing, wait_ms: Millis) -> bool {
         if editing.sent.len() == 1 {
             return true;
         }
@@ -278,7 +276,6 @@ impl Workspace {
                     .iter()
                     .filter(|it| self.documents.contains_key(&it.uri));
                 let uris = open.map(|it| it.uri.clone()).collect();
-                let wait_ms = EDIT_BARRIER_MS.min(editing.deadline.saturating_sub(self.now));
                 editing.barrier = self.barrier(id, uris, wait_ms);
                 editing.barrier.is_none()
             }
@@ -402,10 +399,11 @@ impl Workspace {
             return;
         };
         self.clear_pending(&editing);
-        for sent in editing.sent.iter().filter(|it| it.landed.is_some()) {
-            // It holds what was planned, and the editor did not do it.
-            if let Some(key) = self.documents.get(&sent.uri).map(|it| it.key.clone()) {
-                self.note_change(&key, Author::Human);
+        // If a document did become what was planned, it was not the editor who made it so.
+        for sent in &editing.sent {
+            let file = self.files.get_mut(&change.plan.files[sent.plan_idx].key);
+            if let (Some(seq), Some(file)) = (sent.landed, file) {
+                file.disown(seq);
             }
         }
         self.abort_staged(change);

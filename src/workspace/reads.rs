@@ -362,9 +362,12 @@ impl Workspace {
 }
 
 fn not_found(path: &str, key: &FileKey, near: &[String]) -> FsError {
-    let directory = std::path::Path::new(path).parent();
+    let path_named = std::path::Path::new(path);
+    let directory = path_named.parent();
     let near: Vec<String> = near
         .iter()
+        // A link to nothing is no better than what it leads to.
+        .filter(|it| path_named.file_name() != Some(it.as_ref()))
         .map(|name| {
             let near = directory.map_or_else(|| name.into(), |it| it.join(name));
             format!("\"{}\"", near.display())

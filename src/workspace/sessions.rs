@@ -203,6 +203,11 @@ impl Workspace {
         self.sessions.get_mut(id).filter(|it| it.epoch == *epoch)
     }
 
+    /// True if the call's session was closed, whatever is open under its id now.
+    pub(super) fn is_closed(&self, session: Option<&(String, u64)>) -> bool {
+        session.is_some_and(|(id, epoch)| self.sessions.get(id).is_none_or(|it| it.epoch != *epoch))
+    }
+
     pub(super) fn session_author(session: Option<&(String, u64)>) -> Author {
         // A caller without a session has no name; whoever is in doubt is a human (rule 11).
         session.map_or(Author::Human, |(id, _)| Author::Session {

@@ -143,14 +143,17 @@ impl Workspace {
 
     /// True if the editor has opened a file since it was planned to be changed on disk.
     fn is_any_open(&self, change: &ChangeCall) -> bool {
-        let on_disk = |plan: &&FilePlan| plan.result.via == Via::Disk && !plan.is_noop();
-        change.plan.files.iter().filter(on_disk).any(|plan| {
-            self.document_of(&plan.key).is_some()
-                || plan
-                    .renamed_from
-                    .as_ref()
-                    .is_some_and(|it| self.document_of(it).is_some())
-        })
+        change.plan.files.iter().any(|it| self.is_opened(it))
+    }
+
+    /// True if an editor shows a file of the plan, synced or not, that is to be changed on disk.
+    fn is_opened(&self, plan: &FilePlan) -> bool {
+        let is_open = |key: &FileKey| {
+            self.document_of(key).is_some() || self.files.get(key).is_some_and(|it| it.unsynced)
+        };
+        plan.result.via == Via::Disk
+            && !plan.is_noop()
+            && (is_open(&plan.key) || plan.renamed_from.as_ref().is_some_and(is_open))
     }
 
     /// Grants the commit of what was staged; without anything staged the call is done.
@@ -184,11 +187,7 @@ impl Workspace {
         }
         self.abort_staged(change);
         change.staged = None;
-        let opened = change
-            .plan
-            .files
-            .iter()
-            .position(|it| it.result.via == Via::Disk && self.document_of(&it.key).is_some());
+        let opened = change.plan.files.iter().position(|it| self.is_opened(it));
         let idx = opened.unwrap_or(0);
         let (verb, path) = change.named(idx);
         let what = format!(

@@ -21,6 +21,7 @@ mod lifecycle;
 mod nvim;
 mod ordering;
 mod protocol;
+mod races;
 mod reads;
 mod rules;
 mod sessions;
