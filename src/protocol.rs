@@ -765,6 +765,21 @@ pub struct DocumentState {
     pub unsynced: Option<bool>,
 }
 
+impl DocumentState {
+    /// The state of a document that is open without its text being sent.
+    pub fn unsynced(uri: String) -> Self {
+        Self {
+            uri,
+            encoding: None,
+            eol: None,
+            dirty: None,
+            read_only: None,
+            conflict: None,
+            unsynced: Some(true),
+        }
+    }
+}
+
 /// One element of `contentChanges`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -338,9 +338,12 @@ impl Workspace {
         name: &str,
         lookups: &Lookups,
     ) -> Result<FileKey, Failure> {
-        self.candidates(session_id, name)?
-            .pick(name, lookups, |key| self.document_of(key).is_some())
-            .map(|(key, _)| key)
+        let candidates = self.candidates(session_id, name)?;
+        // A link may name another file by now; what the editor opened by this name is what everybody means by it.
+        if let Some(key) = self.open_by_path(&candidates) {
+            return Ok(key);
+        }
+        candidates.pick(name, lookups, |key| self.document_of(key).is_some())
     }
 
     fn call(

@@ -133,6 +133,18 @@ impl Workspace {
                 )));
             }
         }
+        for (idx, change) in params.changes.iter().enumerate() {
+            let (name, text) = match change {
+                Change::Edit { new_string, .. } => ("newString", new_string),
+                Change::Write { content, .. } => ("content", content),
+                Change::Delete { .. } | Change::Rename { .. } => continue,
+            };
+            if text.contains('\0') {
+                let what =
+                    "must not contain a NUL character: the file could not be read as text again";
+                return Err(Failure::params(format!("{}: {what}", member(idx, name))));
+            }
+        }
         let session = match &params.session_id {
             Some(session_id) => Some(self.own_session(new.connection, session_id)?),
             None => None,
@@ -703,7 +715,7 @@ impl Workspace {
         );
     }
 
-    pub(super) fn observe_result(&mut self, call: &Call, plan: &FilePlan, seq: u64) {
+    fn observe_result(&mut self, call: &Call, plan: &FilePlan, seq: u64) {
         let Some(session) = self.live_session(call.session.as_ref()) else {
             return;
         };

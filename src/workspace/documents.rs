@@ -9,7 +9,7 @@ use super::{AskId, CallId, JobOwner, Looked, Workspace};
 use crate::{
     disk::DiskErrorKind,
     ledger::{Entry, Lines, Observation},
-    path::{self, FileKey},
+    path::{self, Candidates, FileKey},
     pending::{Pending, Verdict},
     protocol::{ApplyEditResult, Author, ContentChange, DocumentState},
     text::{Text, buffer::Buffer, splice::Splice},
@@ -136,6 +136,17 @@ impl Workspace {
             .iter()
             .find(|it| it.1.path.as_ref() == Some(&path))
             .map(|it| it.0.clone())
+    }
+
+    /// The file of an open document whose URI names the first of the paths.
+    pub(super) fn open_by_path(&self, candidates: &Candidates) -> Option<FileKey> {
+        let Candidates::Paths(paths) = candidates else {
+            return None;
+        };
+        let first = paths.first()?;
+        let mut documents = self.documents.values();
+        let document = documents.find(|it| it.path.as_ref() == Some(first))?;
+        Some(document.key.clone())
     }
 
     /// The document that shows a file: the one opened last.
@@ -411,6 +422,19 @@ impl Workspace {
         }
         self.touch(key, None);
         Ok(())
+    }
+
+    /// Asks for the full text of a document that has half a character, which nobody has completed.
+    pub(super) fn ask_for_whole(&mut self, key: &FileKey) {
+        let Some(uri) = self.document_of(key).map(|it| it.0.to_string()) else {
+            return;
+        };
+        if let Some(document) = self.documents.get(&uri)
+            && !document.halves.is_empty()
+            && !document.desynced
+        {
+            self.desync(&uri, "half a character that nothing completed");
+        }
     }
 
     /// A change that does not say of which document: it can be any.

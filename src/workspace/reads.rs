@@ -189,6 +189,8 @@ impl Workspace {
         if document.is_unknown() {
             let err = desynced(&format!("cannot read \"{}\"", read.params.path))
                 .at(&read.params.path, uri);
+            let key = read.key.clone();
+            self.ask_for_whole(&key);
             self.finish(id, &call, Err(err.into()));
             return;
         }

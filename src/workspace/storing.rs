@@ -306,9 +306,6 @@ impl Workspace {
             let mut result = plan.result.clone();
             if idx == opened {
                 result.outcome = Outcome::Unknown;
-            } else {
-                let seq = change.done_at.get(&idx).copied().unwrap_or(self.seq);
-                self.observe_result(&call, plan, seq);
             }
             files.push(result);
         }
