@@ -5,6 +5,7 @@
 //! the next, stale before any match, and nothing is planned unless all is well.
 
 mod checks;
+mod diagnose;
 mod edit;
 mod sequence;
 pub mod stale;
