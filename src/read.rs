@@ -185,7 +185,7 @@ mod tests {
     fn limits() -> Limits {
         Limits {
             read_lines: 3,
-            read_bytes: 24,
+            read_bytes: 23,
             line_chars: 8,
             ..Limits::default()
         }
