@@ -111,8 +111,8 @@ struct File {
     log: Vec<(Author, u64)>,
     /// What was on disk when last looked at.
     disk: Option<Observation>,
-    /// An editor shows it without sending its text.
-    unsynced: bool,
+    /// The URI under which an editor shows it without sending its text.
+    unsynced: Option<String>,
 }
 
 /// Most authors of changes that are remembered per file.

@@ -425,7 +425,7 @@ impl Workspace {
                 .as_ref()
                 .and_then(|it| Some(file?.authors_since(it.seq)))
                 .unwrap_or_default();
-            let unsynced = file.is_some_and(|it| it.unsynced);
+            let unsynced = file.is_some_and(|it| it.unsynced.is_some());
             let input = if let Some((uri, document)) = self.document_of(key) {
                 marks.push((uri.to_string(), document.instance, document.generation));
                 FileInput {

@@ -198,11 +198,9 @@ impl Workspace {
             pending: None,
             unknown: None,
         };
-        self.files
-            .entry(key.clone())
-            .or_default()
-            .uris
-            .push(uri.to_string());
+        let file = self.files.entry(key.clone()).or_default();
+        file.uris.push(uri.to_string());
+        file.unsynced = None;
         let is_file = matches!(key, FileKey::Path(_));
         let mut look = is_file && has_replacement_character(&opened);
         if self.has_entries(&key) {
@@ -480,6 +478,10 @@ impl Workspace {
     }
 
     pub(super) fn closed(&mut self, uri: &str) {
+        let mut files = self.files.values_mut();
+        if let Some(file) = files.find(|it| it.unsynced.as_deref() == Some(uri)) {
+            file.unsynced = None;
+        }
         let Some(uri) = self.document_uri(uri) else {
             return;
         };
@@ -528,7 +530,7 @@ impl Workspace {
 
     pub(super) fn state(&mut self, state: &DocumentState, key: Option<FileKey>) {
         if let (Some(unsynced), Some(key)) = (state.unsynced, key) {
-            self.files.entry(key).or_default().unsynced = unsynced;
+            self.files.entry(key).or_default().unsynced = unsynced.then(|| state.uri.clone());
         }
         let Some(uri) = self.document_uri(&state.uri) else {
             return;

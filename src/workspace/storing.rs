@@ -149,7 +149,8 @@ impl Workspace {
     /// True if an editor shows a file of the plan, synced or not, that is to be changed on disk.
     fn is_opened(&self, plan: &FilePlan) -> bool {
         let is_open = |key: &FileKey| {
-            self.document_of(key).is_some() || self.files.get(key).is_some_and(|it| it.unsynced)
+            self.document_of(key).is_some()
+                || self.files.get(key).is_some_and(|it| it.unsynced.is_some())
         };
         plan.result.via == Via::Disk
             && !plan.is_noop()
