@@ -46,7 +46,6 @@ thread_local! {
 struct Run {
     setup: Setup,
     files: Vec<&'static str>,
-    lenient: bool,
     actions: Vec<Action>,
 }
 
@@ -54,7 +53,7 @@ impl Run {
     fn play(&self, trace: bool) -> (u64, Checked) {
         let mut n_events = 0;
         let outcome = guarded(|| {
-            let mut world = World::new(self.setup, &self.files, self.lenient);
+            let mut world = World::new(self.setup, &self.files);
             world.trace = trace;
             let outcome = self
                 .actions
@@ -97,7 +96,7 @@ impl Run {
 
     fn rust(&self) -> String {
         let mut text = format!(
-            "Run {{\n    setup: {:?},\n    files: vec!{:?},\n    lenient: false,\n    actions: vec![\n",
+            "Run {{\n    setup: {:?},\n    files: vec!{:?},\n    actions: vec![\n",
             self.setup, self.files
         );
         for action in &self.actions {
@@ -144,13 +143,12 @@ fn explore(seed: u64) -> (Run, u64, Checked) {
     let mut run = Run {
         setup,
         files: files.clone(),
-        lenient: chance::KNOWN,
         actions: Vec::new(),
     };
     let mut n_events = 0;
     let actions = &mut run.actions;
     let outcome = guarded(|| {
-        let mut world = World::new(setup, &files, chance::KNOWN);
+        let mut world = World::new(setup, &files);
         let mut outcome = Ok(());
         for _ in 0..N_ACTIONS {
             let action = chances.choose(&world, &mut random);

@@ -9,9 +9,6 @@ use super::{
     world::World,
 };
 
-/// Leaves out what is known to fail.
-pub(super) const KNOWN: bool = false;
-
 const TYPED: [&str; 8] = ["x", "a", "\n", "é", "😀", "foo ", "one\n", "b"];
 const NEW: [&str; 8] = ["x", "", "two", "1\n2\n", "é", "one", "\n", "a"];
 const TEXTS: [&str; 9] = [

@@ -76,8 +76,6 @@ pub(super) struct Applied {
     pub(super) file: u8,
     pub(super) before: String,
     pub(super) after: String,
-    /// The text that each edit replaced.
-    pub(super) replaced: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -431,13 +429,11 @@ impl Editor {
             let document = self.documents.get_mut(&file).expect("checked");
             document.remember();
             let before = document.text.clone();
-            let mut replaced = Vec::new();
             let n_edits = edits.len();
             for (n, (range, new)) in edits.into_iter().enumerate().rev() {
                 if is_sloppy && n == n_edits - 1 {
                     continue;
                 }
-                replaced.push(document.text[range.clone()].to_string());
                 document.change(wire, range, &new, false);
             }
             applied.push(Applied {
@@ -445,7 +441,6 @@ impl Editor {
                 file,
                 before,
                 after: document.text.clone(),
-                replaced,
             });
         }
         let files: Vec<u8> = applied.iter().map(|it| it.file).collect();

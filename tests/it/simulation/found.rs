@@ -17,7 +17,6 @@ fn check(setup: Setup, files: &[&'static str], actions: Vec<Action>) {
     let run = Run {
         setup,
         files: files.to_vec(),
-        lenient: false,
         actions,
     };
     if let (_, Err(violation)) = run.play(false) {

@@ -179,11 +179,7 @@ pub(super) struct CallTruth {
     lost: bool,
 }
 
-impl CallTruth {
-    fn renames(&self) -> bool {
-        matches!(&self.kind, Kind::Change { changes, .. } if changes.iter().any(|it| matches!(it, Change::Rename { .. })))
-    }
-}
+impl CallTruth {}
 
 /// An edit that was not answered in time.
 #[derive(Debug)]
@@ -198,7 +194,6 @@ struct Unknown {
 pub(super) struct Oracle {
     setup: Setup,
     /// Overlooks what is known to fail.
-    lenient: bool,
     wire: Wire,
     clock: u64,
     contents: HashMap<Version, Rc<str>>,
@@ -224,10 +219,9 @@ fn alike(left: &Shared, right: &Shared) -> bool {
 }
 
 impl Oracle {
-    pub(super) fn new(setup: Setup, disk: &BTreeMap<u8, String>, lenient: bool) -> Self {
+    pub(super) fn new(setup: Setup, disk: &BTreeMap<u8, String>) -> Self {
         let mut oracle = Self {
             setup,
-            lenient,
             wire: setup.wire(),
             clock: 0,
             contents: HashMap::new(),
@@ -715,7 +709,6 @@ impl Oracle {
         if let Some(seen) = seen
             && !fills
             && !seen.iter().flatten().any(|it| alike(it, &shared))
-            && !(self.lenient && self.sessions.iter().any(|it| !it.live))
         {
             return broken(
                 Invariant::Seen,
@@ -1227,12 +1220,6 @@ impl Oracle {
             .into_iter()
             .filter(|it| self.mirror(**it).is_some())
             .collect();
-        let is_shown_otherwise = self.lenient && call.lost;
-        let stayed = if is_shown_otherwise {
-            Vec::new()
-        } else {
-            stayed
-        };
         if !stayed.is_empty() && !(call.lost && call.files.len() == 1) {
             return broken(
                 Invariant::AllOrNone,
@@ -1283,13 +1270,7 @@ impl Oracle {
             .any(|it| *it >= from);
         let path = files::path(file);
         let holds = match err.code {
-            Code::FsStaleVersion
-                if self.lenient && !self.files[usize::from(file)].turned.is_empty() =>
-            {
-                true
-            }
             Code::FsStaleVersion => was_stale || turned || !seen.iter().any(Option::is_some),
-            Code::FsNotObserved if self.lenient && !self.sessions[session].live => true,
             Code::FsNotObserved => seen.iter().any(|it| !matches!(it, Some(Some(_)))),
             Code::FsEditNotFound | Code::FsAmbiguousEdit | Code::FsNoChange => {
                 if !was_fresh {
@@ -1359,15 +1340,7 @@ impl Oracle {
             });
             let is_handed_over =
                 matches!((&seen, &said), (Some(seen), Some(said)) if alike(seen, said));
-            if !is_credit
-                && !is_handed_over
-                && !(self.lenient
-                    && (!self.unknown.is_empty()
-                        || self
-                            .calls
-                            .values()
-                            .any(|it| it.lost && it.committed.is_some())))
-            {
+            if !is_credit && !is_handed_over {
                 return broken(
                     Invariant::Ledger,
                     format!(
@@ -1421,9 +1394,6 @@ impl Oracle {
             };
             let path = files::path(file);
             let Some(row) = rows.iter().find(|it| files::of_uri(&it.uri) == file) else {
-                if self.lenient && self.calls.values().any(|it| it.renames()) {
-                    continue;
-                }
                 return broken(
                     Invariant::Ledger,
                     format!("{path} has no entry, shown was {seen:?}"),
@@ -1453,7 +1423,6 @@ impl Oracle {
                 && file.human.iter().any(|it| it > since)
                 && file.mirror.is_some()
                 && !row.changed_by.contains(&Author::Human)
-                && !self.lenient
             {
                 return broken(
                     Invariant::Human,
@@ -1504,7 +1473,6 @@ impl Oracle {
             if it.mirror.is_some()
                 && truth.told.get(&file) != Some(&expected)
                 && !alike(&current, seen)
-                && !(self.lenient && !self.unknown.is_empty())
             {
                 return broken(
                     Invariant::Ledger,

@@ -83,7 +83,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(setup: Setup, files: &[&str], lenient: bool) -> Self {
+    pub(super) fn new(setup: Setup, files: &[&str]) -> Self {
         let mut disk = Disk::default();
         let filler = if setup.large {
             "0123456789 the quick brown fox jumps over it\n".repeat(6000)
@@ -104,7 +104,7 @@ impl World {
             wake_at: None,
             workspace: Workspace::default(),
             editor: Editor::new(setup),
-            oracle: Oracle::new(setup, &disk.files, lenient),
+            oracle: Oracle::new(setup, &disk.files),
             disk,
             history,
             staged: BTreeMap::new(),
