@@ -489,6 +489,8 @@ impl Workspace {
             let Some((_, pending)) = document.pending.take() else {
                 continue;
             };
+            let key = document.key.clone();
+            let has_moved = pending.moved() && !pending.landed();
             document.unknown = Some(Unknown {
                 ask: editing.ask,
                 pending,
@@ -500,6 +502,10 @@ impl Workspace {
                 is_settled: false,
                 is_answered: false,
             });
+            if has_moved {
+                // Perhaps a part of our edit; as long as nobody knows, it is a human's.
+                self.note_change(&key, Author::Human);
+            }
             uris.push(sent.uri.clone());
         }
         let idx = editing.sent.first().map_or(0, |it| it.plan_idx);
