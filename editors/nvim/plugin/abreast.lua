@@ -1,0 +1,51 @@
+-- What is there before anything of the plugin is needed: the command, the highlight groups, and
+-- the start on the first file. Nothing here may fail to parse in an old Neovim.
+
+if vim.g.loaded_abreast then
+  return
+end
+vim.g.loaded_abreast = 1
+
+if vim.fn.has('nvim-0.10') == 0 then
+  local version = vim.fn.matchstr(vim.fn.execute('version'), [[NVIM v\zs\S\+]])
+  vim.api.nvim_err_writeln(
+    'abreast needs Neovim 0.10 or newer, and this is '
+      .. version
+      .. '; it stays off. Update Neovim, or remove the plugin.'
+  )
+  return
+end
+
+for group, link in pairs({
+  AbreastSign = 'DiagnosticSignInfo',
+  AbreastText = 'DiagnosticVirtualTextInfo',
+}) do
+  vim.api.nvim_set_hl(0, group, { link = link, default = true })
+end
+
+vim.api.nvim_create_user_command('Abreast', function(args)
+  require('abreast.command').run(args)
+end, {
+  nargs = '*',
+  desc = 'Agents editing beside you: status, log, restart, stop, clear',
+  complete = function(lead, line)
+    return require('abreast.command').complete(lead, line)
+  end,
+})
+
+local group = vim.api.nvim_create_augroup('abreast.start', {})
+
+vim.api.nvim_create_autocmd({ 'BufReadPost', 'BufNewFile', 'BufFilePost' }, {
+  group = group,
+  desc = 'abreast: share this file with the agents',
+  callback = function(args)
+    require('abreast.client').on_buffer(args.buf)
+  end,
+})
+
+-- Loaded late, for instance by a plugin manager: the files are there already.
+if vim.v.vim_did_enter == 1 then
+  vim.schedule(function()
+    require('abreast.client').on_buffers()
+  end)
+end
