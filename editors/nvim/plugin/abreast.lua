@@ -35,7 +35,7 @@ end, {
 
 local group = vim.api.nvim_create_augroup('abreast.start', {})
 
-vim.api.nvim_create_autocmd({ 'BufReadPost', 'BufNewFile', 'BufFilePost' }, {
+vim.api.nvim_create_autocmd({ 'BufReadPost', 'BufNewFile', 'BufFilePost', 'BufWritePost' }, {
   group = group,
   desc = 'abreast: share this file with the agents',
   callback = function(args)

@@ -140,8 +140,9 @@ local function attach(bufnr)
     if not document.is_unsynced then
       wire:unsync(document, document.uri .. ' has more than `max_bytes`')
     end
-  else
-    vim.lsp.buf_attach_client(bufnr, assert(it.client_id))
+  elseif vim.lsp.buf_attach_client(bufnr, assert(it.client_id)) then
+    -- It may have been attached before it had a name.
+    wire:review(wire:document(vim.uri_from_bufnr(bufnr)))
   end
 end
 

@@ -403,14 +403,17 @@ function Wire:settle(document)
   end
 end
 
---- Looks again whether a document that could not be sent can be sent now, or the other way round.
+--- Looks again at the document of an attached buffer: one that was not sent can perhaps be sent
+--- now, or the other way round.
 --- @param document Abreast.Document
 function Wire:review(document)
   local bufnr = self:buffer(document)
-  if not bufnr then
+  if not bufnr or not vim.lsp.buf_is_attached(bufnr, self.client_id) then
     return
   end
-  if document.is_unsynced and not why_unsynced(document, text.full(bufnr), bufnr) then
+  if not document.is_open and not why_unsynced(document, text.full(bufnr), bufnr) then
+    -- What is held back is part of the text that is sent now.
+    self:flush()
     self:reopen(document, bufnr)
   elseif document.is_open and not text.line_end(bufnr) then
     self:flush()
