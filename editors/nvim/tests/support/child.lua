@@ -149,7 +149,7 @@ end
 function Child:shared()
   T.wait('the buffer is shared', function()
     return self:lua([[
-      local document = require('abreast.client').get().wire:of_buffer(0 + vim.fn.bufnr())
+      local document = require('abreast.client').get().wire:of_buffer(vim.fn.bufnr())
       return document and document.is_open or false
     ]])
   end)
