@@ -39,13 +39,13 @@ vim.api.nvim_create_autocmd({ 'BufReadPost', 'BufNewFile', 'BufFilePost', 'BufWr
   group = group,
   desc = 'abreast: share this file with the agents',
   callback = function(args)
-    require('abreast.client').on_buffer(args.buf)
+    require('abreast.buffers').on_buffer(args.buf)
   end,
 })
 
 -- Loaded late, for instance by a plugin manager: the files are there already.
 if vim.v.vim_did_enter == 1 then
   vim.schedule(function()
-    require('abreast.client').on_buffers()
+    require('abreast.buffers').on_buffers()
   end)
 end

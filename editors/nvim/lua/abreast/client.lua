@@ -4,10 +4,8 @@
 --- and no global one is replaced. A request that was made is answered, also when the process dies.
 
 local binary = require('abreast.binary')
-local calm = require('abreast.calm')
+local buffers = require('abreast.buffers')
 local config = require('abreast.config')
-local disk = require('abreast.disk')
-local event = require('abreast.event')
 local failure = require('abreast.failure')
 local log = require('abreast.log')
 local wires = require('abreast.wire')
@@ -111,166 +109,6 @@ local function fail(problem)
   enter('failed', problem)
 end
 
--- Buffers ----------------------------------------------------------------------------------------
-
---- @param bufnr integer
---- @return boolean
-local function is_file(bufnr)
-  if not api.nvim_buf_is_loaded(bufnr) or vim.bo[bufnr].buftype ~= '' then
-    return false
-  end
-  local name = api.nvim_buf_get_name(bufnr)
-  return name ~= ''
-    and vim.startswith(vim.uri_from_bufnr(bufnr), 'file:')
-    and vim.fn.isdirectory(name) == 0
-end
-
---- @param bufnr integer
-local function attach(bufnr)
-  local wire = assert(it.wire)
-  local attach_if = config.get().attach
-  if attach_if and not attach_if(bufnr) then
-    return
-  end
-  wire:expect(bufnr)
-  disk.note_late(bufnr)
-  local n_bytes = api.nvim_buf_get_offset(bufnr, api.nvim_buf_line_count(bufnr))
-  if n_bytes > config.get().max_bytes then
-    local document = wire:document(vim.uri_from_bufnr(bufnr))
-    if not document.is_unsynced then
-      wire:unsync(document, document.uri .. ' has more than `max_bytes`')
-    end
-  elseif vim.lsp.buf_attach_client(bufnr, assert(it.client_id)) then
-    -- It may have been attached before it had a name.
-    wire:review(wire:document(vim.uri_from_bufnr(bufnr)))
-  end
-end
-
---- Shares a buffer, if it is a file; starts the sidecar with the first.
---- @param bufnr integer
-function M.on_buffer(bufnr)
-  if not is_file(bufnr) then
-    return
-  elseif it.state == 'running' then
-    attach(bufnr)
-  elseif it.state == 'stopped' and config.get().autostart and not it.is_stopped_by_user then
-    M.start()
-  end
-end
-
-function M.on_buffers()
-  for _, bufnr in ipairs(api.nvim_list_bufs()) do
-    M.on_buffer(bufnr)
-  end
-end
-
---- @param bufnr integer
---- @return boolean
-local function is_attached(bufnr)
-  return it.client_id ~= nil and vim.lsp.buf_is_attached(bufnr, it.client_id)
-end
-
---- Neovim would go on to report changes under the new name, of a document that was never opened.
---- @param bufnr integer
-local function before_rename(bufnr)
-  if not is_attached(bufnr) then
-    return
-  end
-  vim.lsp.buf_detach_client(bufnr, it.client_id)
-  disk.forget(bufnr)
-  -- BufFilePost attaches it again, and does not come if the renaming fails.
-  vim.schedule(function()
-    if api.nvim_buf_is_valid(bufnr) then
-      M.on_buffer(bufnr)
-    end
-  end)
-end
-
---- @param bufnr integer
-local function tell_state(bufnr)
-  local document = it.wire and it.wire:of_buffer(bufnr)
-  if document and it.wire then
-    it.wire:review(document)
-    it.wire:tell_state(document)
-  end
-end
-
---- @param bufnr integer
-local function on_unload(bufnr)
-  disk.forget(bufnr)
-  local document = it.wire and it.wire:of_buffer(bufnr)
-  if document and it.wire then
-    it.wire:resync(document)
-  end
-end
-
---- @param dir string
---- @return string
-local function root_of(dir)
-  local root = config.get().root
-  if type(root) == 'function' then
-    root = root()
-  end
-  return vim.fs.normalize(root or vim.fs.root(dir, '.git') or dir)
-end
-
---- @param dir string
-local function add_folder(dir)
-  local client = M.lsp_client()
-  if not client or it.state ~= 'running' or not config.get().follow_cwd then
-    return
-  end
-  local root = root_of(dir)
-  local folders = client.workspace_folders or {}
-  for _, folder in ipairs(folders) do
-    local path = vim.uri_to_fname(folder.uri)
-    if root == path or vim.startswith(root, path:gsub('/*$', '/')) then
-      return
-    end
-  end
-  local folder = { uri = vim.uri_from_fname(root), name = root }
-  client.workspace_folders = vim.list_extend({ folder }, folders)
-  assert(it.wire):notify('workspace/didChangeWorkspaceFolders', {
-    event = { added = { folder }, removed = {} },
-  })
-end
-
-local function watch()
-  local group = api.nvim_create_augroup('abreast.client', {})
-  local function on(events, pattern, callback)
-    api.nvim_create_autocmd(events, { group = group, pattern = pattern, callback = callback })
-  end
-  calm.watch(group)
-  on('BufReadPre', '*', function(args)
-    disk.note(args.buf)
-  end)
-  on('BufNewFile', '*', function(args)
-    disk.note(args.buf)
-  end)
-  on('BufFilePre', '*', function(args)
-    before_rename(args.buf)
-  end)
-  on('BufWritePost', '*', function(args)
-    -- `:w other` writes another file.
-    if vim.fs.normalize(args.match) == vim.fs.normalize(api.nvim_buf_get_name(args.buf)) then
-      disk.note(args.buf)
-    end
-    tell_state(args.buf)
-  end)
-  on({ 'BufModifiedSet', 'FileChangedShellPost' }, '*', function(args)
-    tell_state(args.buf)
-  end)
-  on('OptionSet', { 'readonly', 'modifiable', 'fileencoding', 'fileformat' }, function(args)
-    tell_state(args.buf ~= 0 and args.buf or api.nvim_get_current_buf())
-  end)
-  on('BufUnload', '*', function(args)
-    on_unload(args.buf)
-  end)
-  on('DirChanged', 'global', function()
-    add_folder(vim.fn.getcwd(-1, -1))
-  end)
-end
-
 -- The process ------------------------------------------------------------------------------------
 
 --- What the sidecar and this plugin can do together, or why not.
@@ -319,7 +157,7 @@ local function on_running()
   it.sessions = {}
   -- Handlers of `enter` may already ask, so the buffers come first.
   it.state = 'running'
-  M.on_buffers()
+  buffers.on_buffers()
   log.add('info', ('the sidecar runs, version %s'):format(assert(it.server).version))
   enter('running')
 end
@@ -369,98 +207,6 @@ local function on_exit(wire, code, signal)
     vim.log.levels.WARN
   )
   M.start()
-end
-
---- @param params table
-local function on_ledger(params)
-  local entries = params.entries or {}
-  local listener = M.ledger_listeners[params.sessionId]
-  if listener then
-    listener(entries)
-  end
-  local stale = vim.tbl_filter(function(entry)
-    return entry.status == 'stale'
-  end, entries)
-  if #stale > 0 then
-    event.tell('AbreastStale', { sessionId = params.sessionId, entries = stale })
-  end
-  M.refresh_sessions()
-end
-
---- What the human knows an agent by.
---- @param detail table
---- @return string
-local function label_of(detail)
-  local ours = require('abreast.session').all()[detail.sessionId or '']
-  if ours and ours.label then
-    return ours.label
-  end
-  for _, session in ipairs(it.sessions) do
-    if session.sessionId == detail.sessionId and session.label then
-      return session.label
-    end
-  end
-  return detail.sessionId or 'agent'
-end
-
---- @param plans Abreast.BufferPlan[]
---- @param detail table
-local function on_applied(plans, detail)
-  local highlight = require('abreast.highlight')
-  for _, plan in ipairs(plans) do
-    local hunks = event.hunks(plan)
-    highlight.show(plan.bufnr, hunks, detail.label or label_of(detail))
-    event.tell('AbreastEdit', {
-      uri = plan.document.uri,
-      path = vim.uri_to_fname(plan.document.uri),
-      via = 'editor',
-      bufnr = plan.bufnr,
-      sessionId = detail.sessionId,
-      callId = detail.callId,
-      label = detail.label,
-      hunks = hunks,
-    })
-  end
-end
-
---- @param wire Abreast.Wire
---- @return table<string, function>
-local function handlers(wire)
-  local guard = require('abreast.guard')
-  return {
-    ['workspace/applyEdit'] = function(_, params, context)
-      local client = assert(vim.lsp.get_client_by_id(context.client_id))
-      local ok, result, plans = pcall(guard.apply, wire, client, params)
-      if not ok then
-        log.add('error', tostring(result))
-        local reason = tostring(result)
-        return { applied = false, failureReason = reason, abreast = { code = 'error' } }
-      end
-      local detail = type(params.abreast) == 'table' and params.abreast or {}
-      local shown, problem = pcall(on_applied, plans, detail)
-      if not shown then
-        log.add('error', tostring(problem))
-      end
-      return result
-    end,
-    ['abreast/sync'] = function(_, params)
-      return require('abreast.sync').sync(wire, params)
-    end,
-    ['abreast/save'] = function(_, params)
-      return require('abreast.save').save(wire, params)
-    end,
-    ['abreast/ledgerChanged'] = function(_, params)
-      on_ledger(params)
-    end,
-    ['abreast/sessionsChanged'] = function()
-      M.refresh_sessions()
-    end,
-    ['abreast/reviewChanged'] = function() end,
-    ['window/logMessage'] = function(_, params)
-      local levels = { 'error', 'warn', 'info', 'debug' }
-      log.add(levels[params.type] or 'debug', params.message)
-    end,
-  }
 end
 
 --- @return table
@@ -516,7 +262,7 @@ local function client_config(root)
     end
     wire = wires.new(rpc)
     it.wire = wire
-    for method, handler in pairs(handlers(wire)) do
+    for method, handler in pairs(require('abreast.handlers').of(wire)) do
       result.handlers[method] = handler
     end
     return wire:public(on_initialized)
@@ -548,8 +294,8 @@ function M.start(on_ready)
   end
   it.binary = found
   enter('starting')
-  watch()
-  local lsp_config = client_config(root_of(vim.fn.getcwd(-1, -1)))
+  buffers.watch()
+  local lsp_config = client_config(buffers.root_of(vim.fn.getcwd(-1, -1)))
   local ok, id
   if vim.fn.has('nvim-0.11') == 1 then
     ok, id = pcall(vim.lsp.start, lsp_config, {

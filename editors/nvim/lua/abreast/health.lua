@@ -67,7 +67,7 @@ local function check_guard()
   health.start('Guard')
   local handler = lsp_client.handlers['workspace/applyEdit']
   local source = handler and debug.getinfo(handler, 'S').source or ''
-  if source:find('abreast[/\\]client.lua$') then
+  if source:find('abreast[/\\]handlers.lua$') then
     health.ok('edits of agents are checked by the strict handler')
   else
     health.error('another plugin replaced the handler of workspace/applyEdit', {

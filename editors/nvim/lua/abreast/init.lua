@@ -15,7 +15,7 @@ local M = {}
 function M.setup(options)
   config.set(options)
   if vim.v.vim_did_enter == 1 then
-    client.on_buffers()
+    require('abreast.buffers').on_buffers()
   end
 end
 
