@@ -16,12 +16,8 @@ if vim.fn.has('nvim-0.10') == 0 then
   return
 end
 
-for group, link in pairs({
-  AbreastSign = 'DiagnosticSignInfo',
-  AbreastText = 'DiagnosticVirtualTextInfo',
-}) do
-  vim.api.nvim_set_hl(0, group, { link = link, default = true })
-end
+vim.cmd('highlight default link AbreastSign DiagnosticSignInfo')
+vim.cmd('highlight default link AbreastText DiagnosticVirtualTextInfo')
 
 vim.api.nvim_create_user_command('Abreast', function(args)
   require('abreast.command').run(args)

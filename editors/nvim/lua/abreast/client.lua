@@ -10,8 +10,6 @@ local failure = require('abreast.failure')
 local log = require('abreast.log')
 local wires = require('abreast.wire')
 
-local api = vim.api
-
 local M = {}
 
 M.PROTOCOL_VERSION = 1

@@ -128,7 +128,9 @@ function M.get()
     local ok, problem = pcall(M.set, vim.g.abreast)
     if not ok then
       M.set()
-      vim.notify(tostring(problem) .. ' (in g:abreast)', vim.log.levels.ERROR)
+      vim.schedule(function()
+        vim.notify(tostring(problem) .. ' (in g:abreast)', vim.log.levels.ERROR)
+      end)
     end
   end
   return assert(current)

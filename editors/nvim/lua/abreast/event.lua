@@ -48,12 +48,15 @@ function M.hunks(plan)
   for _, it in ipairs(plan.operations) do
     local n_new = #it.lines
     local first = it.first + n_more + 1
-    if it.first_column and n_new > 1 and it.lines[n_new] == '' then
-      -- The rest of the last line is as it was.
-      n_new = n_new - 1
-    end
-    if it.first_column and it.lines[1] == '' and n_new > 1 and it.first_column > 0 then
-      first, n_new = first + 1, n_new - 1
+    if it.first_column then
+      local is_rest_kept = it.lines[n_new] == '' and it.last_column == 0
+      if is_rest_kept and (n_new > 1 or it.first_column == 0) then
+        n_new = n_new - 1
+      end
+      -- Appended to a line that stays.
+      if n_new > 1 and it.lines[1] == '' and it.old[1] == '' and it.first_column > 0 then
+        first, n_new = first + 1, n_new - 1
+      end
     end
     local delta = #it.lines - #it.old
     table.insert(hunks, { first = first, last = first + n_new - 1, n_more = delta })

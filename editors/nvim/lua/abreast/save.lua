@@ -20,7 +20,12 @@ local function why_not(bufnr)
   elseif disk.is_newer(bufnr) then
     return 'the file on disk is newer than the buffer'
   end
-  -- A formatter may change any line.
+end
+
+--- A formatter may change any line.
+--- @param bufnr integer
+--- @return string? reason
+local function why_not_now(bufnr)
   local last = api.nvim_buf_line_count(bufnr)
   return calm.reason(bufnr, { { first = 0, last = last, n_more = 1 } })
 end
@@ -39,9 +44,11 @@ local function save(wire, uri)
   if not vim.bo[bufnr].modified then
     return { uri = uri }
   end
-  local reason = calm.wait(function()
-    return why_not(bufnr)
-  end)
+  local reason = why_not(bufnr)
+    or calm.wait(function()
+      return why_not_now(bufnr)
+    end)
+    or why_not(bufnr)
   if reason then
     return nil, reason
   end
