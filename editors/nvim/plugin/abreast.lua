@@ -7,12 +7,11 @@ end
 vim.g.loaded_abreast = 1
 
 if vim.fn.has('nvim-0.10') == 0 then
-  local version = vim.fn.matchstr(vim.fn.execute('version'), [[NVIM v\zs\S\+]])
-  vim.api.nvim_err_writeln(
-    'abreast needs Neovim 0.10 or newer, and this is '
-      .. version
-      .. '; it stays off. Update Neovim, or remove the plugin.'
-  )
+  local version = vim.version()
+  local message = 'abreast needs Neovim 0.10 or newer, and this is %d.%d.%d; it stays off. '
+    .. 'Update Neovim, or remove the plugin.'
+  message = message:format(version.major, version.minor, version.patch)
+  vim.api.nvim_echo({ { message, 'WarningMsg' } }, true, {})
   return
 end
 

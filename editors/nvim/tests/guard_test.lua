@@ -70,7 +70,7 @@ end
 
 --- Parameters of an edit of the documents as they are now.
 --- @param child Child
---- @param documents { name: string, edits: table[], old: string[], version?: any, instance?: any }[]
+--- @param documents { name: string, edits: table[], old: string[], version?: any }[]
 --- @return table
 local function params(child, documents)
   local changes, details = {}, {}
@@ -83,7 +83,7 @@ local function params(child, documents)
     })
     table.insert(details, {
       uri = uri,
-      instance = document.instance or sent(child, document.name).instance,
+      instance = sent(child, document.name).instance,
       oldTexts = document.old,
     })
   end
@@ -434,7 +434,9 @@ test('every didChange precedes the answer, and the answer tells its version', fu
   )
   local events = child:lua([[
     return vim.tbl_map(function(entry)
-      return entry[2]:match('[^/]+$') .. (entry[3].applied == nil and '' or entry[3].applied and '+' or '-')
+      local applied = entry[3].applied
+      local mark = applied == nil and '' or applied and '+' or '-'
+      return entry[2]:match('[^/]+$') .. mark
     end, vim.tbl_filter(function(entry) return entry[2] ~= 'abreast/documentState' end, fake.log))
   ]])
   T.ok(events[1] == 'didChange' and events[2] == 'applyEdit-', vim.inspect(events))

@@ -28,7 +28,7 @@ local function send(message)
 end
 
 local uri, version
-local replied = false
+local replied --- @type boolean
 
 --- Takes one message; true if it was the reply that is waited for.
 local function step()
