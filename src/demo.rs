@@ -24,7 +24,7 @@ use crate::replay::{
 };
 
 /// How long a step stays before the next one comes.
-const PACE: Duration = Duration::from_millis(560);
+const PACE: Duration = Duration::from_millis(470);
 /// How long a server may take for one call.
 const PATIENCE: Duration = Duration::from_secs(12);
 

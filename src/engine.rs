@@ -126,7 +126,7 @@ impl Engine {
                 job,
                 outcome,
                 staged,
-            })
+            });
         };
         match work {
             Work::Compute(compute) => {
@@ -141,7 +141,7 @@ impl Engine {
                     post(
                         Outcome::Looked(look(&*disk, &key, limit_bytes, like.as_ref())),
                         None,
-                    )
+                    );
                 });
             }
             Work::Stage { changes } => {

@@ -46,6 +46,9 @@
 //! [`workspace`]; [`read`] renders, [`path`] names files, [`error`] refuses; [`protocol`] is the wire, [`capabilities`]
 //! what the client can do, [`server`] JSON-RPC, [`engine`] the shell, [`disk`] the only module that touches files.
 
+// Tests print their seeds and counts.
+#![cfg_attr(test, allow(clippy::print_stderr))]
+
 pub mod capabilities;
 pub mod demo;
 pub mod disk;

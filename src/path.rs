@@ -222,8 +222,13 @@ impl Candidates {
         }
     }
 
-    /// Chooses the file; the second part says whether it exists on disk.
-    pub fn pick(self, name: &str, lookups: &Lookups) -> Result<(FileKey, bool), Failure> {
+    /// Chooses the file; the second part says whether it exists on disk. A file that is only in the editor is there too.
+    pub fn pick(
+        self,
+        name: &str,
+        lookups: &Lookups,
+        is_open: impl Fn(&FileKey) -> bool,
+    ) -> Result<(FileKey, bool), Failure> {
         let paths = match self {
             Self::Document(uri) => return Ok((FileKey::Uri(uri), false)),
             Self::Paths(paths) => paths,
@@ -232,8 +237,9 @@ impl Candidates {
             .iter()
             .filter_map(|path| Some((path, lookups.0.get(path)?)))
             .collect();
-        let exists = |it: &&(&PathBuf, &Result<Resolved, DiskError>)| {
-            matches!(it.1, Ok(Resolved { exists: true, .. }))
+        let exists = |it: &&(&PathBuf, &Result<Resolved, DiskError>)| match it.1 {
+            Ok(resolved) => resolved.exists || is_open(&FileKey::Path(resolved.path.clone())),
+            Err(_) => false,
         };
         let Some((path, resolved)) = found.iter().find(exists).or_else(|| found.first()) else {
             return Err(Failure::params(format!("path: {name:?} was not looked up")));

@@ -3,8 +3,6 @@
 //! Invariant: an edit has landed when the buffer *is* the planned text, or is it but for changes that leave the planned
 //! spans intact; never because the editor says so, and never because of when a message came.
 
-use std::ops::Range;
-
 use crate::text::{
     Text, diff,
     splice::{Splice, Splices},
@@ -21,7 +19,6 @@ pub struct Pending {
     /// The text that the document has to become.
     planned: Text,
     splices: Splices,
-    spans: Vec<Range<usize>>,
     /// What the editor reported since, as changes of `base`; none: a full text came.
     reported: Option<Splices>,
     /// True once the document was exactly the planned text.
@@ -44,9 +41,10 @@ pub enum Verdict {
 /// A comparison that can be made anywhere.
 #[derive(Debug, Clone)]
 pub struct Judgement {
+    base: Text,
     planned: Text,
     actual: Text,
-    spans: Vec<Range<usize>>,
+    splices: Splices,
 }
 
 impl Judgement {
@@ -59,7 +57,7 @@ impl Judgement {
     pub fn run(&self) -> Verdict {
         if self.planned.same(&self.actual) {
             Verdict::Landed
-        } else if diff::keeps(&self.planned, &self.actual, &self.spans) {
+        } else if diff::landed(&self.base, &self.planned, &self.actual, &self.splices) {
             Verdict::Merged
         } else {
             Verdict::Missing
@@ -70,12 +68,10 @@ impl Judgement {
 impl Pending {
     /// An edit of `base` by `splices` (minimal) has been sent.
     pub fn new(base: Text, planned: Text, splices: Splices) -> Self {
-        let spans = splices.new_ranges();
         Self {
             base,
             planned,
             splices,
-            spans,
             reported: Some(Splices::default()),
             landed: false,
             moved: false,
@@ -130,15 +126,18 @@ impl Pending {
     /// The comparison that decides, now that nothing more will come.
     pub fn judgement(&self, actual: Text) -> Judgement {
         Judgement {
+            base: self.base.clone(),
             planned: self.planned.clone(),
             actual,
-            spans: self.spans.clone(),
+            splices: self.splices.clone(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
     use crate::text::buffer::Buffer;
 

@@ -5,6 +5,7 @@
 //! the next, stale before any match, and nothing is planned unless all is well.
 
 mod checks;
+mod edit;
 mod sequence;
 pub mod stale;
 
@@ -220,6 +221,8 @@ fn blank_result(uri: &str, path: &str, operation: Operation, via: Via) -> FileRe
         previous_version: None,
         replacements: 0,
         dirty: None,
+        unicode_normalized: false,
+        look_alikes: Vec::new(),
         notes: Vec::new(),
         in_place: false,
         unseen_lines: 0,

@@ -251,6 +251,30 @@ impl Rules {
     }
 }
 
+impl Rules {
+    /// These rules as far as this version has what they ask for; the second part names what it does not have.
+    #[must_use]
+    pub fn supported(self) -> (Self, Vec<&'static str>) {
+        let default = Self::default();
+        let missing = [
+            (self.freshness != default.freshness, "freshness"),
+            (
+                self.stale_recovery != default.stale_recovery,
+                "staleRecovery",
+            ),
+            (self.save != default.save, "save"),
+        ];
+        let supported = Self {
+            policy: self.policy,
+            write_coverage: self.write_coverage,
+            unicode_fallback: self.unicode_fallback,
+            ..default
+        };
+        let missing = missing.into_iter().filter(|it| it.0);
+        (supported, missing.map(|it| it.1).collect())
+    }
+}
+
 /// `initializationOptions`, resolved.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs)]
@@ -290,6 +314,7 @@ impl ServerOptions {
             pending: positive("pending", sent.pending, limits.pending)?,
         };
         let options = Self {
+            // What is not supported yet is said when a session is opened with it.
             rules: Rules::default().with(&session),
             trust_client: server.trust_client.unwrap_or(false),
             limits,
@@ -660,6 +685,14 @@ pub struct Range {
     pub end: Position,
 }
 
+/// A place in a text, 1-based; the column counts Unicode scalar values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Place {
+    pub line: usize,
+    pub column: usize,
+}
+
 /// The outcome for one file of a call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -677,6 +710,10 @@ pub struct FileResult {
     pub replacements: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dirty: Option<bool>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unicode_normalized: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub look_alikes: Vec<Place>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -730,6 +767,9 @@ pub struct ContentChange {
     /// Deprecated in LSP and not needed.
     pub range_length: Option<u64>,
     pub text: String,
+    /// Where `text` has U+FFFD for half a character: byte of `text` and code unit, in ascending order.
+    #[serde(skip)]
+    pub halves: Vec<(usize, u16)>,
 }
 
 /// The answer to `abreast/sync`.

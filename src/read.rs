@@ -110,6 +110,7 @@ fn footer(start: usize, end: usize, total: usize, next: Option<usize>, capped: b
 
 struct Rows<'a> {
     limits: &'a Limits,
+    /// Of the rows so far, each with a line break.
     n_bytes: usize,
     text: String,
     numbered: bool,
@@ -123,7 +124,6 @@ impl Rows<'_> {
             .line_start(line - 1)
             .unwrap_or_else(|| text.len_bytes());
         let end = text.line_start(line).unwrap_or_else(|| text.len_bytes());
-        let room = self.limits.read_bytes.saturating_sub(self.n_bytes);
         let is_first = self.n_bytes == 0;
         // No character has more than four bytes: what a line can show of itself is bounded before it is copied.
         let most = self.limits.line_chars.saturating_mul(4).saturating_add(2);
@@ -136,11 +136,11 @@ impl Rows<'_> {
             row.truncate(at);
             is_cut = true;
         }
-        if row.len() + usize::from(!is_first) > room {
+        if self.n_bytes.saturating_add(row.len()) > self.limits.read_bytes {
             if !is_first {
                 return false;
             }
-            let mut at = room;
+            let mut at = self.limits.read_bytes;
             while !row.is_char_boundary(at) {
                 at -= 1;
             }
@@ -152,10 +152,8 @@ impl Rows<'_> {
             self.cut.push(line);
         }
         if self.numbered {
-            self.text.push_str(&format!(
-                "{line}: {row}{}\n",
-                if is_cut { "… (line cut)" } else { "" }
-            ));
+            let cut = if is_cut { "… (line cut)" } else { "" };
+            self.text += &format!("{line}: {row}{cut}\n");
         } else {
             self.text.push_str(&row);
             if broken || is_cut && text.line_start(line).is_some() {

@@ -82,6 +82,9 @@ pub struct Arguments {
     /// Play only the cases whose id contains this
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
+    /// Leave out the cases whose id contains this; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    pub skip: Vec<String>,
 }
 
 /// A case file: the case, or why it is none.
@@ -131,6 +134,12 @@ fn print_all(arguments: &Arguments, out: &mut impl Write) -> io::Result<ExitCode
     if let Some(filter) = &arguments.filter {
         sources.retain(|it| it.id().contains(filter.as_str()));
     }
+    sources.retain(|it| {
+        !arguments
+            .skip
+            .iter()
+            .any(|skip| it.id().contains(skip.as_str()))
+    });
     if sources.is_empty() {
         return Err(io::Error::other("no case to play"));
     }

@@ -28,6 +28,8 @@ use lifecycle::Connection;
 
 /// Longest message, in bytes: a document of 1 GiB would need more, and no editor syncs one.
 const MESSAGE_BYTES: usize = 512 << 20;
+/// Exit status when the input ends: an editor that dies is no failure of ours.
+const STATUS_AT_END: u8 = 0;
 /// How long the end of the process waits for the last answers to be taken.
 const FLUSH: Duration = Duration::from_millis(500);
 /// How long the end of the process waits for a commit under way.
@@ -36,7 +38,7 @@ const SETTLE: Duration = Duration::from_millis(400);
 /// Everything that comes in.
 enum Input {
     Frame(Frame),
-    Done(Finished),
+    Done(Box<Finished>),
     End,
 }
 
@@ -72,27 +74,28 @@ async fn run() -> u8 {
     let done = sender.clone();
     let post = move |finished| {
         // The other end is gone only when the process ends.
-        let _ = done.send(Input::Done(finished));
+        let _ = done.send(Input::Done(Box::new(finished)));
     };
     let mut connection = Connection::new(Engine::new(Arc::new(RealDisk::new()), post), outbox);
     let status = loop {
         let input = match connection.sleep() {
             None => inbox.recv().await,
-            Some(sleep) => match time::timeout(sleep, inbox.recv()).await {
-                Ok(input) => input,
-                Err(_) => {
+            Some(sleep) => {
+                if let Ok(input) = time::timeout(sleep, inbox.recv()).await {
+                    input
+                } else {
                     connection.tick();
                     continue;
                 }
-            },
+            }
         };
         let ended = match input {
             Some(Input::Frame(frame)) => connection.frame(frame),
             Some(Input::Done(finished)) => {
-                connection.finished(finished);
+                connection.finished(*finished);
                 None
             }
-            Some(Input::End) | None => Some(connection.end_of_input()),
+            Some(Input::End) | None => Some(STATUS_AT_END),
         };
         if let Some(status) = ended {
             break status;

@@ -13,6 +13,7 @@ mod lines;
 pub mod matching;
 pub mod rewrite;
 pub mod splice;
+pub mod unicode;
 mod walk;
 
 use std::{borrow::Cow, iter, ops::Range, sync::Arc};

@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 use crate::{
     capabilities::Capabilities,
     error::{Code, Failure, FsError},
+    ledger::Observation,
     path::{self, Candidates, FileKey, Folder, Lookups},
     protocol::{Author, Change, ServerOptions},
     text::Text,
@@ -108,8 +109,8 @@ struct File {
     waiting: BTreeSet<CallId>,
     /// Who changed it, and when last, in the workspace's sequence.
     log: Vec<(Author, u64)>,
-    /// The version on disk when last looked at (inner none: absent).
-    disk: Option<Option<Version>>,
+    /// What was on disk when last looked at.
+    disk: Option<Observation>,
     /// An editor shows it without sending its text.
     unsynced: bool,
 }
@@ -326,7 +327,7 @@ impl Workspace {
         lookups: &Lookups,
     ) -> Result<FileKey, Failure> {
         self.candidates(session_id, name)?
-            .pick(name, lookups)
+            .pick(name, lookups, |key| self.document_of(key).is_some())
             .map(|(key, _)| key)
     }
 
@@ -429,7 +430,7 @@ impl Workspace {
             return;
         };
         if let CallKind::Change(change) = &call.kind {
-            if change.is_committed() {
+            if change.is_sent {
                 self.calls.insert(id, call);
                 return;
             }
@@ -442,6 +443,14 @@ impl Workspace {
                 "the call was cancelled before it changed anything",
             )),
         );
+        if let CallKind::Ledger(ledger) = &call.kind
+            && ledger.is_import()
+            && let Some(session) = self.live_session(call.session.as_ref())
+        {
+            // It was opened by this call, and nobody has been told.
+            let session_id = session.id.clone();
+            self.drop_session(&session_id);
+        }
     }
 
     fn disconnected(&mut self, connection: ConnectionId) {
@@ -469,7 +478,7 @@ impl Workspace {
             Some(AskOwner::Call(id)) => self.call_answered(id, ask, answer),
             Some(AskOwner::Probe(uris)) => self.probe_answered(&uris, answer),
             // An answer to nothing, or to a call that has been answered: settles an edit of unknown outcome, if any.
-            None => self.late_answer(ask, answer),
+            None => self.late_answer(ask),
         }
     }
 

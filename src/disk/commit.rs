@@ -6,7 +6,7 @@
 //! Not closed: the moment between comparing and writing of a file that must be changed in place, and of any file
 //! where the system cannot exchange.
 
-use std::sync::Arc;
+use std::{os::fd::OwnedFd, sync::Arc};
 
 use rustix::{
     fs::{Mode, OFlags},
@@ -15,10 +15,10 @@ use rustix::{
 
 use super::{
     Committed, DiskError, DiskFailure, Watch,
-    fs::{Dir, Fs, is_unsupported},
+    fs::{Dir, Fs, Stat, is_unsupported},
     metadata::copy_metadata,
     take_back::take_back,
-    transaction::{Place, Step, Transaction, Work, insist, set_content, stale},
+    transaction::{Place, State, Step, Transaction, Way, Work, insist, set_content, stale},
     watch::watch,
 };
 
@@ -98,16 +98,16 @@ fn apply(transaction: &mut Transaction, step_idx: usize) -> Result<(), DiskError
     match &step.work {
         Work::Create { .. } => {
             publish(&fs, &step.dot, &step.target)?;
-            step.is_applied = true;
+            step.state = State::Applied;
             Ok(())
         }
-        Work::Exchange { .. } => exchange(transaction, step_idx),
+        Work::Replace { .. } => replace(transaction, step_idx),
         Work::InPlace { .. } => overwrite(&fs, step),
         Work::Delete { expected } => {
             require_content(&fs, &step.target, expected)?;
             fs.rename_new(step.target.as_pair(), step.dot.as_pair())
                 .map_err(|err| gone_or(err, "remove the file"))?;
-            step.is_applied = true;
+            step.state = State::Applied;
             require_displaced(&fs, step)
         }
         Work::Rename { .. } => rename(&fs, step),
@@ -140,114 +140,164 @@ fn require_content(fs: &Fs, place: &Place, expected: &str) -> Result<(), DiskErr
 /// Whether what a step displaced, and is about to be forgotten, is still what was expected.
 fn require_displaced(fs: &Fs, step: &Step) -> Result<(), DiskError> {
     match &step.work {
-        Work::Exchange {
+        Work::Replace {
             expected,
-            overwritten: Some((file, _)),
+            way: Way::RenameCopied(file),
             ..
         } => match fs.holds(file, expected.as_bytes()) {
             Ok(true) => Ok(()),
             Ok(false) => Err(changed()),
             Err(err) => Err(DiskError::from_errno(err, "read the file")),
         },
-        Work::Exchange { expected, .. } | Work::Delete { expected } => {
+        Work::Replace { expected, .. } | Work::Delete { expected } => {
             require_content(fs, &step.dot, expected)
         }
         Work::Create { .. } | Work::InPlace { .. } | Work::Rename { .. } => Ok(()),
     }
 }
 
-fn exchange(transaction: &mut Transaction, step_idx: usize) -> Result<(), DiskError> {
+fn replace(transaction: &mut Transaction, step_idx: usize) -> Result<(), DiskError> {
     let fs = transaction.fs.clone();
     let step = &mut transaction.steps[step_idx];
-    let Work::Exchange {
-        expected, original, ..
+    let Work::Replace {
+        ours,
+        expected,
+        text,
+        original,
+        ..
     } = &step.work
     else {
         return Ok(());
     };
+    let (target, dot) = (&step.target, &step.dot);
     let read_failed = |err| DiskError::from_errno(err, "read the file");
-    let Some((file, stat)) = step.target.open(&fs, OFlags::RDONLY).map_err(read_failed)? else {
+    let Some((file, stat)) = target.open(&fs, OFlags::RDONLY).map_err(read_failed)? else {
         return Err(gone());
     };
     if stat.n_links > 1 && original.n_links == 1 {
         return Err(stale("the file has got another name"));
     }
     if stat.changed != original.changed {
-        let refreshed = step.dot.open(&fs, OFlags::RDWR).and_then(|copy| {
-            let Some((copy, has)) = copy else {
-                return Ok(false);
-            };
-            let is_same = copy_metadata(&fs, (&file, &stat), (&copy, &has))?;
-            fs.sync(&copy)?;
-            Ok(is_same)
-        });
-        match refreshed {
-            Ok(true) => {}
-            Ok(false) => return Err(stale("the owner of the file has changed")),
-            Err(err) => {
-                return Err(DiskError::from_errno(
-                    err,
-                    "copy mode and owner of the file",
-                ));
-            }
-        }
+        refresh_metadata(&fs, (&file, &stat), dot)?;
     }
     // Last, so that only a save within microseconds must be put back.
     if !fs.holds(&file, expected.as_bytes()).map_err(read_failed)? {
         return Err(changed());
     }
-    match fs.exchange(&step.target.dir, &step.dot.name, &step.target.name) {
-        Ok(()) => {
-            step.is_applied = true;
-            require_displaced(&fs, step)
+    let exchange = || fs.exchange(&target.dir, &dot.name, &target.name);
+    match exchange() {
+        Ok(()) => {}
+        Err(err) if is_unsupported(err) => {
+            return replace_without_exchange(transaction, step_idx, file, &stat);
         }
-        Err(err) if is_unsupported(err) => replace_without_exchange(transaction, step_idx),
-        Err(err) => Err(gone_or(err, "replace the file")),
+        Err(err) => return Err(gone_or(err, "replace the file")),
+    }
+    let displaced = match fs.stat_at(&dot.dir.fd, &dot.name) {
+        Ok(Some(now)) if now.id == stat.id => fs.holds(&file, expected.as_bytes()),
+        Ok(_) => Ok(false),
+        Err(err) => Err(err),
+    };
+    step.state = State::Applied;
+    let error = match displaced {
+        Ok(true) => return Ok(()),
+        Ok(false) => changed(),
+        Err(err) => read_failed(err),
+    };
+    // At once: until then, whoever reads the file does not see what was saved just before.
+    if exchange().is_ok() {
+        if dot
+            .holds(&fs, Some(*ours), text.as_bytes())
+            .unwrap_or(false)
+        {
+            step.state = State::TakenBack;
+        } else {
+            // Not ours: saved in between. If this fails, it is found out when the change is taken back.
+            let _ = exchange();
+        }
+    }
+    Err(error)
+}
+
+/// Copies mode and owner again: they, or the times, have changed since they were copied.
+fn refresh_metadata(
+    fs: &Fs,
+    (file, stat): (&OwnedFd, &Stat),
+    dot: &Place,
+) -> Result<(), DiskError> {
+    let refreshed = dot.open(fs, OFlags::RDWR).and_then(|copy| {
+        let Some((copy, has)) = copy else {
+            return Ok(false);
+        };
+        let is_same = copy_metadata(fs, (file, stat), (&copy, &has))?;
+        fs.sync(&copy)?;
+        Ok(is_same)
+    });
+    match refreshed {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(stale("the owner of the file has changed")),
+        Err(err) => Err(DiskError::from_errno(
+            err,
+            "copy mode and owner of the file",
+        )),
     }
 }
 
-/// A copy of the old file is made first, and the comparison repeated just before the rename.
+/// The old file gets another name, or is copied, and the comparison is repeated just before the rename.
 fn replace_without_exchange(
     transaction: &mut Transaction,
     step_idx: usize,
+    file: OwnedFd,
+    stat: &Stat,
 ) -> Result<(), DiskError> {
     let fs = transaction.fs.clone();
     let failed = |err| gone_or(err, "replace the file");
-    let copy_place = transaction.new_dot(&Arc::clone(&transaction.steps[step_idx].target.dir));
+    let old = transaction.new_dot(&Arc::clone(&transaction.steps[step_idx].target.dir));
     let step = &mut transaction.steps[step_idx];
-    let Work::Exchange {
-        expected,
-        overwritten,
-        ..
-    } = &mut step.work
-    else {
+    let Work::Replace { expected, way, .. } = &mut step.work else {
         return Ok(());
     };
-    let Some((file, stat)) = step.target.open(&fs, OFlags::RDONLY).map_err(failed)? else {
-        return Err(gone());
+    let target = &step.target;
+    let new_way = match fs.link(target.as_pair(), old.as_pair()) {
+        Ok(()) => Way::Rename(step.dot.clone()),
+        Err(Errno::NOENT) => return Err(gone()),
+        Err(_) => {
+            copy(&fs, (&file, stat), expected, &old)?;
+            Way::RenameCopied(file)
+        }
     };
-    let (dir, name) = copy_place.as_pair();
-    let copy = fs
-        .create(dir, name, Mode::RUSR | Mode::WUSR)
-        .map_err(failed)?;
-    fs.write(&copy, expected.as_bytes()).map_err(failed)?;
-    let has = fs.stat(&copy).map_err(failed)?;
-    if !copy_metadata(&fs, (&file, &stat), (&copy, &has)).map_err(failed)? {
-        return Err(stale("the owner of the file has changed"));
-    }
-    fs.sync(&copy).map_err(failed)?;
-    if !step
-        .target
+    if !target
         .holds(&fs, Some(stat.id), expected.as_bytes())
         .map_err(failed)?
     {
         return Err(changed());
     }
-    fs.rename_over(dir, &step.dot.name, &step.target.name)
+    fs.rename_over(&target.dir, &step.dot.name, &target.name)
         .map_err(failed)?;
-    *overwritten = Some((file, copy_place));
-    step.is_applied = true;
+    *way = new_way;
+    step.dot = old;
+    step.state = State::Applied;
     require_displaced(&fs, step)
+}
+
+fn copy(
+    fs: &Fs,
+    (file, stat): (&OwnedFd, &Stat),
+    content: &str,
+    place: &Place,
+) -> Result<(), DiskError> {
+    let (dir, name) = place.as_pair();
+    let copied = fs
+        .create(dir, name, Mode::RUSR | Mode::WUSR)
+        .and_then(|copy| {
+            set_content(fs, &copy, content.as_bytes())?;
+            let has = fs.stat(&copy)?;
+            copy_metadata(fs, (file, stat), (&copy, &has))
+        });
+    match copied {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(stale("the owner of the file has changed")),
+        Err(err) => Err(DiskError::from_errno(err, "write beside the file")),
+    }
 }
 
 fn overwrite(fs: &Fs, step: &mut Step) -> Result<(), DiskError> {
@@ -269,11 +319,13 @@ fn overwrite(fs: &Fs, step: &mut Step) -> Result<(), DiskError> {
     if let Err(err) = set_content(fs, &opened, text.as_bytes()) {
         // Not half of it; if even that fails, the step counts as applied, and its old content is kept.
         let restored = insist(|| set_content(fs, &opened, expected.as_bytes()));
-        step.is_applied = restored.is_err();
+        if restored.is_err() {
+            step.state = State::Applied;
+        }
         return Err(failed(err));
     }
     *file = Some(opened);
-    step.is_applied = true;
+    step.state = State::Applied;
     if step
         .target
         .holds(fs, Some(stat.id), text.as_bytes())
@@ -296,7 +348,7 @@ fn rename(fs: &Fs, step: &mut Step) -> Result<(), DiskError> {
     };
     require_content(fs, from, expected)?;
     match fs.rename_new(from.as_pair(), step.target.as_pair()) {
-        Ok(()) => step.is_applied = true,
+        Ok(()) => step.state = State::Applied,
         Err(Errno::EXIST) => return Err(occupied(fs, &step.target)),
         Err(err) => return Err(gone_or(err, "rename the file")),
     }

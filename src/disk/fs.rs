@@ -178,7 +178,12 @@ impl Fs {
     pub(super) fn open(&self, dir: &Dir, name: &OsStr, access: OFlags) -> io::Result<OwnedFd> {
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         self.call(Call::Open, || {
-            fs::openat(&dir.fd, name, flags, Mode::empty())
+            // A new access time would have to wait for the file system's journal, some milliseconds in the moment
+            // in which we can least afford it. Only the owner may do without.
+            match fs::openat(&dir.fd, name, flags | NO_ACCESS_TIME, Mode::empty()) {
+                Err(Errno::PERM) => fs::openat(&dir.fd, name, flags, Mode::empty()),
+                result => result,
+            }
         })
     }
 
@@ -223,7 +228,9 @@ impl Fs {
         let size = self.stat(file.as_fd())?.size.min(limit_bytes);
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
         while bytes.len() as u64 <= limit_bytes {
-            bytes.reserve(BLOCK_BYTES.min(bytes.len() + 1));
+            if bytes.len() == bytes.capacity() {
+                bytes.reserve(BLOCK_BYTES);
+            }
             let offset = bytes.len() as u64;
             let spare = rustix::buffer::spare_capacity(&mut bytes);
             if self.read_at(file.as_fd(), spare, offset)? == 0 {
@@ -382,15 +389,24 @@ impl Fs {
         });
         match renamed {
             Err(err) if is_unsupported(err) => {
-                self.call(Call::Link, || {
-                    fs::linkat(&from_dir.fd, from, &to_dir.fd, to, AtFlags::empty())
-                })?;
+                self.link((from_dir, from), (to_dir, to))?;
                 self.unlink(from_dir, from).inspect_err(|_| {
                     let _ = self.unlink(to_dir, to);
                 })
             }
             result => result,
         }
+    }
+
+    /// Gives a file another name.
+    pub(super) fn link(
+        &self,
+        (from_dir, from): (&Dir, &OsStr),
+        (to_dir, to): (&Dir, &OsStr),
+    ) -> io::Result<()> {
+        self.call(Call::Link, || {
+            fs::linkat(&from_dir.fd, from, &to_dir.fd, to, AtFlags::empty())
+        })
     }
 
     /// Renames a file over another of the same directory.
@@ -411,6 +427,11 @@ impl Fs {
 pub(super) fn is_unsupported(err: Errno) -> bool {
     matches!(err, Errno::INVAL | Errno::NOSYS | Errno::NOTSUP)
 }
+
+#[cfg(target_os = "linux")]
+const NO_ACCESS_TIME: OFlags = OFlags::NOATIME;
+#[cfg(not(target_os = "linux"))]
+const NO_ACCESS_TIME: OFlags = OFlags::empty();
 
 #[cfg(target_os = "linux")]
 const DIR_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

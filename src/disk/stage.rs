@@ -8,6 +8,7 @@ use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
 };
 
 use rustix::{
@@ -19,10 +20,14 @@ use super::{
     DiskChange, DiskError, DiskErrorKind, DiskFailure,
     fs::{Dir, Fs, Stat},
     metadata::copy_metadata,
-    transaction::{Content, Place, Step, Transaction, Work, stale},
+    transaction::{Content, Place, State, Step, Transaction, Way, Work, stale},
 };
 use crate::text::Text;
 
+/// Files that are held open to be synced together.
+const N_UNSYNCED_MAX: usize = 64;
+/// Beyond it, more syncs at the same time are not faster.
+const N_SYNC_THREADS: usize = 16;
 /// How often a directory is made again that another transaction has just removed.
 const N_MAKES_MAX: usize = 8;
 
@@ -30,23 +35,26 @@ pub(super) fn stage(fs: &Fs, changes: &[DiskChange]) -> Result<Transaction, Disk
     let mut stage = Stage {
         transaction: Transaction::new(fs.clone()),
         will: HashMap::new(),
+        unsynced: Vec::new(),
     };
-    for (change_idx, change) in changes.iter().enumerate() {
-        stage.add(change).map_err(|error| DiskFailure {
-            change: change_idx,
+    match stage.add_all(changes) {
+        Ok(()) => Ok(stage.transaction),
+        Err((change, error)) => Err(DiskFailure {
+            change,
             error,
             rolled_back: true,
             unrestored: Vec::new(),
             kept: Vec::new(),
-        })?;
+        }),
     }
-    Ok(stage.transaction)
 }
 
 struct Stage {
     transaction: Transaction,
     /// What the changes so far will leave at the paths that they touch.
     will: HashMap<PathBuf, Will>,
+    /// Files that were written and are not durable yet, with the change they belong to.
+    unsynced: Vec<(usize, OwnedFd)>,
 }
 
 enum Will {
@@ -56,6 +64,47 @@ enum Will {
 }
 
 impl Stage {
+    fn add_all(&mut self, changes: &[DiskChange]) -> Result<(), (usize, DiskError)> {
+        for (change_idx, change) in changes.iter().enumerate() {
+            self.add(change).map_err(|error| (change_idx, error))?;
+            if self.unsynced.len() >= N_UNSYNCED_MAX {
+                self.sync()?;
+            }
+        }
+        self.sync()
+    }
+
+    /// Makes what was written durable, all at the same time: file systems commit such calls together.
+    fn sync(&mut self) -> Result<(), (usize, DiskError)> {
+        let fs = &self.transaction.fs;
+        let sync = |files: &[(usize, OwnedFd)]| {
+            files.iter().try_for_each(|(change_idx, file)| {
+                let failed = |err| DiskError::from_errno(err, "write beside the file");
+                fs.sync(file).map_err(|err| (*change_idx, failed(err)))
+            })
+        };
+        let files = std::mem::take(&mut self.unsynced);
+        let mut parts = files.chunks(files.len().div_ceil(N_SYNC_THREADS).max(1));
+        let first = parts.next().unwrap_or_default();
+        thread::scope(|scope| {
+            let mut synced = Ok(());
+            let mut others = Vec::new();
+            for part in parts {
+                let spawned = thread::Builder::new().spawn_scoped(scope, || sync(part));
+                match spawned {
+                    Ok(other) => others.push(other),
+                    // No thread to be had: then one after the other.
+                    Err(_) => synced = synced.and(sync(part)),
+                }
+            }
+            synced = synced.and_then(|()| sync(first));
+            for other in others {
+                synced = synced.and(other.join().expect("a sync does not panic"));
+            }
+            synced
+        })
+    }
+
     fn add(&mut self, change: &DiskChange) -> Result<(), DiskError> {
         let (step, path, will) = match change {
             DiskChange::Create { path, text } => {
@@ -87,7 +136,7 @@ impl Stage {
 
     fn create(&mut self, path: &Path, text: Content) -> Result<(Step, Will), DiskError> {
         let mut n_makes = 0;
-        let (target, (dot, _, stat)) = loop {
+        let (target, (dot, file, stat)) = loop {
             let target = self.place_to_fill(path)?;
             // The system applies umask and default ACL; as a new file it holds nothing that its mode would not show.
             match self.write_dot(&target.dir, Mode::from_bits_truncate(0o666), &text) {
@@ -97,6 +146,7 @@ impl Stage {
             }
             self.transaction.dirs.remove(&target.dir.path);
         };
+        self.will_sync(file);
         let will = Will::Hold(Arc::clone(&text), dot.clone());
         let ours = stat.id;
         Ok((Step::new(target, dot, Work::Create { ours, text }), will))
@@ -118,24 +168,25 @@ impl Stage {
                 .map_err(|err| DiskError::from_errno(err, "write beside the file"))?;
             let fs = &self.transaction.fs;
             let is_same = copy_metadata(fs, (&file, &original), (&copy, &stat))
-                .and_then(|is_same| fs.sync(&copy).map(|()| is_same))
                 .map_err(|err| DiskError::from_errno(err, "copy mode and owner of the file"))?;
             if is_same {
+                self.will_sync(copy);
                 let will = Will::Hold(Arc::clone(&text), dot.clone());
-                let work = Work::Exchange {
+                let work = Work::Replace {
                     ours: stat.id,
                     expected,
                     text,
                     original,
-                    overwritten: None,
+                    way: Way::Exchange,
                 };
                 return Ok((Step::new(target, dot, work), will));
             }
         }
         // Another file would not have the other names, or not the owner, of this one.
-        let (dot, ..) = self
+        let (dot, copy, _) = self
             .write_dot(&target.dir, Mode::RUSR | Mode::WUSR, &expected)
             .map_err(|err| DiskError::from_errno(err, "write beside the file"))?;
+        self.will_sync(copy);
         let will = Will::Hold(Arc::clone(&text), at);
         let work = Work::InPlace {
             expected,
@@ -143,6 +194,10 @@ impl Stage {
             file: None,
         };
         Ok((Step::new(target, dot, work), will))
+    }
+
+    fn will_sync(&mut self, file: OwnedFd) {
+        self.unsynced.push((self.transaction.steps.len(), file));
     }
 
     fn delete(&mut self, path: &Path, expected: Content) -> Result<Step, DiskError> {
@@ -224,18 +279,23 @@ impl Stage {
         let dir = self
             .make_dirs(parent)
             .map_err(|err| DiskError::from_errno(err, "make the directory"))?;
-        self.require_admits(&dir)?;
         let place = Place { dir, name };
         match self.will.get(path) {
-            Some(Will::BeGone) => return Ok(place),
+            Some(Will::BeGone) => {}
             Some(Will::Hold(..)) => return Err(DiskError::exists()),
-            None => {}
+            None => {
+                let fs = &self.transaction.fs;
+                let stat = fs
+                    .stat_at(&place.dir.fd, &place.name)
+                    .map_err(|err| DiskError::from_errno(err, "look at the file"))?;
+                if let Some(stat) = stat {
+                    stat.require_file()?;
+                    return Err(DiskError::exists());
+                }
+            }
         }
-        let stat = self.transaction.fs.stat_at(&place.dir.fd, &place.name);
-        match stat.map_err(|err| DiskError::from_errno(err, "look at the file"))? {
-            Some(stat) => Err(stat.require_file().err().unwrap_or_else(DiskError::exists)),
-            None => Ok(place),
-        }
+        self.require_admits(&place.dir)?;
+        Ok(place)
     }
 
     fn open_dir(&mut self, path: &Path) -> Result<Arc<Dir>, Errno> {
@@ -259,6 +319,9 @@ impl Stage {
                 break;
             }
             let parent = self.make_dirs(parent_path)?;
+            if !parent.stat.is_writable() {
+                return Err(Errno::ACCESS);
+            }
             match self.transaction.fs.make_dir(&parent, name) {
                 Ok(()) => self.transaction.made_dirs.push(Place {
                     dir: Arc::clone(&parent),
@@ -280,7 +343,7 @@ impl Stage {
         Ok(dir)
     }
 
-    /// Writes a file of ours beside a target, durably.
+    /// Writes a file of ours beside a target; not durable yet.
     fn write_dot(
         &mut self,
         dir: &Arc<Dir>,
@@ -291,7 +354,6 @@ impl Stage {
         let fs = &self.transaction.fs;
         let file = fs.create(dir, &dot.name, mode)?;
         fs.write(&file, text.as_bytes())?;
-        fs.sync(&file)?;
         let stat = fs.stat(&file)?;
         Ok((dot, file, stat))
     }
@@ -333,7 +395,7 @@ impl Step {
             target,
             dot,
             work,
-            is_applied: false,
+            state: State::Staged,
         }
     }
 }

@@ -11,7 +11,7 @@ use rustix::{
 use super::{
     DiskError, DiskFailure,
     fs::Fs,
-    transaction::{Place, Step, Transaction, Work, insist, set_content},
+    transaction::{Place, State, Step, Transaction, Way, Work, insist, set_content},
 };
 
 /// What became of a change.
@@ -42,9 +42,12 @@ pub(super) fn take_back(
     let fs = transaction.fs.clone();
     let mut outcomes = Vec::new();
     for (step_idx, step) in transaction.steps.iter().enumerate().rev() {
-        if step.is_applied {
-            outcomes.push((step_idx, step.settle(step.take_back(&fs))));
-        }
+        let outcome = match step.state {
+            State::Staged => continue,
+            State::Applied => step.settle(step.take_back(&fs)),
+            State::TakenBack => Outcome::Restored,
+        };
+        outcomes.push((step_idx, outcome));
     }
     // What was put back becomes durable before anything of ours goes; a failure here changes nothing any more.
     for dir in transaction.dirs.values() {
@@ -76,32 +79,21 @@ pub(super) fn take_back(
 }
 
 impl Step {
-    /// Where the old file, or a copy of it, is after the change.
-    fn displaced(&self) -> &Place {
-        match &self.work {
-            Work::Exchange {
-                overwritten: Some((_, copy)),
-                ..
-            } => copy,
-            _ => &self.dot,
-        }
-    }
-
     fn settle(&self, outcome: io::Result<Outcome>) -> Outcome {
         outcome.unwrap_or_else(|err| {
             let path = self.target.path();
             tracing::error!("cannot take back a change of {}: {err}", path.display());
-            Outcome::Keep(self.displaced().clone())
+            Outcome::Keep(self.dot.clone())
         })
     }
 
     fn take_back(&self, fs: &Fs) -> io::Result<Outcome> {
         match &self.work {
             Work::Create { .. } => self.uncreate(fs),
-            Work::Exchange {
-                overwritten: None, ..
+            Work::Replace {
+                way: Way::Exchange, ..
             } => self.exchange_back(fs),
-            Work::Exchange { .. } => self.rename_back_over(fs),
+            Work::Replace { .. } => self.rename_back_over(fs),
             Work::InPlace { .. } => self.overwrite_again(fs),
             Work::Delete { expected } => self.put_back(fs, expected),
             Work::Rename { .. } => self.rename_back(fs),
@@ -119,11 +111,11 @@ impl Step {
                 }
                 self.put_back(fs, text).map(Outcome::but_superseded)
             }
-            Work::Exchange {
+            Work::Replace {
                 ours,
                 expected,
                 text,
-                overwritten: None,
+                way: Way::Exchange,
                 ..
             } => {
                 if insist(|| dot.holds(fs, Some(*ours), text.as_bytes()))? {
@@ -161,7 +153,7 @@ impl Step {
     }
 
     fn exchange_back(&self, fs: &Fs) -> io::Result<Outcome> {
-        let Work::Exchange {
+        let Work::Replace {
             ours,
             expected,
             text,
@@ -194,41 +186,53 @@ impl Step {
 
     /// The target is not ours any more; the displaced file goes, unless it holds something that nobody has seen.
     fn superseded(&self, fs: &Fs, expected: &str) -> io::Result<Outcome> {
-        let displaced = self.displaced();
-        if insist(|| displaced.holds(fs, None, expected.as_bytes()))? {
+        if insist(|| self.dot.holds(fs, None, expected.as_bytes()))? {
             return Ok(Outcome::Superseded);
         }
-        // It was saved just before our change, and what the target held since has been removed by now.
-        match insist(|| fs.rename_new(displaced.as_pair(), self.target.as_pair())) {
-            Ok(()) => Ok(Outcome::Restored),
-            Err(Errno::EXIST) => Ok(Outcome::Keep(displaced.clone())),
-            Err(err) => Err(err),
-        }
+        // It was saved just before our change, and what the target held since may have been removed by now.
+        self.put_back(fs, expected)
     }
 
     fn rename_back_over(&self, fs: &Fs) -> io::Result<Outcome> {
-        let Work::Exchange {
+        let Work::Replace {
             ours,
             expected,
             text,
-            overwritten: Some((file, copy)),
+            way,
             ..
         } = &self.work
         else {
             return Ok(Outcome::Restored);
         };
-        if !insist(|| fs.holds(file, expected.as_bytes()))? {
+        let (target, dot) = (&self.target, &self.dot);
+        if let Way::RenameCopied(file) = way
+            && !insist(|| fs.holds(file, expected.as_bytes()))?
+        {
             // Somebody wrote into the old file while we renamed over it.
             let late = insist(|| fs.read(file, u64::MAX))?;
-            insist(|| match fs.open(&copy.dir, &copy.name, OFlags::RDWR) {
-                Ok(copy) => set_content(fs, &copy, &late),
-                Err(err) => Err(err),
+            insist(|| {
+                let copy = fs.open(&dot.dir, &dot.name, OFlags::RDWR)?;
+                set_content(fs, &copy, &late)
             })?;
         }
-        if !insist(|| self.target.holds(fs, Some(*ours), text.as_bytes()))? {
+        if !insist(|| target.holds(fs, Some(*ours), text.as_bytes()))? {
             return self.superseded(fs, expected);
         }
-        insist(|| fs.rename_over(&copy.dir, &copy.name, &self.target.name))?;
+        let held = match way {
+            Way::Rename(free) => fs
+                .link(target.as_pair(), free.as_pair())
+                .ok()
+                .map(|()| free),
+            Way::Exchange | Way::RenameCopied(_) => None,
+        };
+        insist(|| fs.rename_over(&dot.dir, &dot.name, &target.name))?;
+        if let Some(held) = held
+            && !insist(|| held.holds(fs, None, text.as_bytes()))?
+        {
+            // Saved in this very moment: theirs is the newest.
+            insist(|| fs.rename_over(&held.dir, &held.name, &target.name))?;
+            return Ok(Outcome::Superseded);
+        }
         Ok(Outcome::Restored)
     }
 

@@ -52,8 +52,16 @@ pub(super) struct Step {
     /// The staged file before the change, the displaced one after it.
     pub(super) dot: Place,
     pub(super) work: Work,
-    /// Whether there is something to take back.
-    pub(super) is_applied: bool,
+    pub(super) state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum State {
+    Staged,
+    /// There is something to take back.
+    Applied,
+    /// It was taken back at once.
+    TakenBack,
 }
 
 /// Content, compared and written as bytes.
@@ -66,15 +74,13 @@ pub(super) enum Work {
         ours: FileId,
         text: Content,
     },
-    /// The staged file and the target change places.
-    Exchange {
+    Replace {
         ours: FileId,
         expected: Content,
         text: Content,
         /// The target when its mode, owner and attributes were copied.
         original: Stat,
-        /// The replaced file and a copy of it, where nothing can be exchanged.
-        overwritten: Option<(OwnedFd, Place)>,
+        way: Way,
     },
     /// The target is overwritten; the staged file keeps its old content.
     InPlace {
@@ -91,6 +97,18 @@ pub(super) enum Work {
         expected: Content,
         moved: Option<FileId>,
     },
+}
+
+/// How one file takes the place of another.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// The staged file and the target change places.
+    Exchange,
+    /// For systems without: the staged file is renamed over the target, which has got a second name, `dot`, before.
+    /// The staged file's own name is free after that.
+    Rename(Place),
+    /// Without second names, too: `dot` is a copy of the target, which is held open.
+    RenameCopied(OwnedFd),
 }
 
 impl Place {

@@ -16,7 +16,7 @@ use super::{
     LateSave,
     fs::{FileId, Fs, Stat, is_unsupported},
     metadata::copy_metadata,
-    transaction::{Content, Place, Step, Transaction, Work, insist, set_content},
+    transaction::{Content, Place, Step, Transaction, Way, Work, insist, set_content},
 };
 
 /// Held open at most, per commit; beyond it files are not watched.
@@ -48,24 +48,20 @@ pub(super) fn watch(transaction: &mut Transaction) -> Vec<Watched> {
 }
 
 fn watch_step(fs: &Fs, change: usize, step: &mut Step) -> Option<Watched> {
-    let (file, expected, ours) = match &mut step.work {
-        Work::Exchange {
+    let (way, expected, ours) = match &mut step.work {
+        Work::Replace {
             ours,
             expected,
             text,
-            overwritten,
+            way,
             ..
-        } => (
-            overwritten.take(),
-            expected,
-            Some((*ours, Arc::clone(text))),
-        ),
+        } => (Some(way), expected, Some((*ours, Arc::clone(text)))),
         Work::Delete { expected } => (None, expected, None),
         Work::Create { .. } | Work::InPlace { .. } | Work::Rename { .. } => return None,
     };
-    let file = match file {
-        Some((file, _)) => file,
-        None => step.dot.open(fs, OFlags::RDONLY).ok()??.0,
+    let file = match way.map(|way| std::mem::replace(way, Way::Exchange)) {
+        Some(Way::RenameCopied(file)) => file,
+        _ => step.dot.open(fs, OFlags::RDONLY).ok()??.0,
     };
     Some(Watched {
         change,

@@ -45,7 +45,7 @@ pub(super) fn run(job: &PlanJob) -> Result<(), Box<FsError>> {
     for stage in Stage::ALL {
         let mut failures = Vec::new();
         for (change, step) in job.steps.iter().enumerate() {
-            if is_first(job, change, step.file) {
+            if is_first(job, change, step.file) || stage == Stage::State {
                 failures.extend(stage.check(job, step).map(|err| (change, err)));
             }
             if let Some(target) = step.new_file {

@@ -2,26 +2,21 @@
 
 use std::collections::HashMap;
 
-use super::{Content, EditorEdit, FileInput, FilePlan, Place, PlanJob, Step, blank_result, stale};
+use super::{
+    Content, EditorEdit, FileInput, FilePlan, PlanJob, Step, blank_result, edit::Edit, stale,
+};
 use crate::{
-    error::{Code, FsError, Match},
+    error::{Code, FsError},
     ledger::Lines,
-    protocol::{self, Change, Hunk, Operation, Range, WriteEol},
+    protocol::{self, Change, Hunk, Operation, Place, Range, WriteEol},
     text::{
         Text,
         buffer::{Buffer, Encoding},
-        diff, eol,
-        matching::{self, Hits},
-        rewrite,
+        diff, rewrite,
         splice::{Splice, Splices},
     },
     version::Version,
 };
-
-/// Most places that an ambiguous edit lists.
-const MATCHES_LISTED: usize = 20;
-/// Most places that an ambiguous edit counts.
-const MATCHES_COUNTED: usize = 1000;
 
 /// What a file holds after the changes so far.
 #[derive(Debug, Clone)]
@@ -34,6 +29,9 @@ struct Working {
     unseen_lines: usize,
     /// True once the call wrote the whole text.
     written: bool,
+    unicode_normalized: bool,
+    look_alikes: Vec<Place>,
+    notes: Vec<String>,
 }
 
 /// Runs the changes and returns the plans of all files that end up different, or that a change left as they were.
@@ -66,6 +64,9 @@ fn initial((idx, file): (usize, &FileInput)) -> Option<Working> {
         replacements: 0,
         unseen_lines: 0,
         written: false,
+        unicode_normalized: false,
+        look_alikes: Vec::new(),
+        notes: Vec::new(),
     })
 }
 
@@ -97,19 +98,25 @@ fn run_step(
             old_string,
             new_string,
             replace_all,
+            unicode_fallback,
             ..
         } => {
             let working = states[step.file].as_mut().ok_or_else(gone)?;
-            let splices = edit(
-                &working.text,
+            let edit = Edit {
+                text: &working.text,
                 path,
-                &file.uri,
-                old_string,
-                new_string,
-                *replace_all,
-            )?;
-            working.replacements += splices.n_hits;
-            working.take(splices.splices);
+                uri: &file.uri,
+                old: old_string,
+                new: new_string,
+                replace_all: *replace_all,
+                unicode_fallback: unicode_fallback.unwrap_or(job.rules.unicode_fallback),
+            };
+            let edited = edit.run()?;
+            working.replacements += edited.n_hits;
+            working.unicode_normalized |= edited.unicode_normalized;
+            working.look_alikes.extend(edited.look_alikes);
+            working.notes.extend(edited.notes);
+            working.take(edited.splices);
         }
         Change::Write { content, eol, .. } => match &mut states[step.file] {
             Some(working) => {
@@ -132,6 +139,9 @@ fn run_step(
                     replacements: 1,
                     unseen_lines: 0,
                     written: true,
+                    unicode_normalized: false,
+                    look_alikes: Vec::new(),
+                    notes: Vec::new(),
                 });
             }
         },
@@ -191,14 +201,11 @@ fn check_guard(step: &Step, file: &FileInput, state: Option<&Working>) -> Result
 impl Working {
     /// Applies splices of the current text.
     fn take(&mut self, splices: Vec<Splice>) {
-        let mut local = Splices::default();
-        for splice in splices.into_iter().rev() {
-            if self.base.is_some() {
-                self.splices.then(splice.clone());
-            }
-            local.then(splice);
+        let splices: Splices = splices.into_iter().collect();
+        self.text = self.text.apply(&splices);
+        if self.base.is_some() {
+            self.splices.then_all(splices);
         }
-        self.text = self.text.apply(&local);
     }
 }
 
@@ -215,81 +222,6 @@ fn unseen_lines(file: &FileInput, text: &Text) -> usize {
 fn literal(text: &Text, content: &str) -> Vec<Splice> {
     let new = Text::flat(content.to_string());
     diff::diff(text, &new).iter().cloned().collect()
-}
-
-struct Edit {
-    splices: Vec<Splice>,
-    n_hits: usize,
-}
-
-fn edit(
-    text: &Text,
-    path: &str,
-    uri: &str,
-    old: &str,
-    new: &str,
-    replace_all: bool,
-) -> Result<Edit, FsError> {
-    let old = eol::fold(old);
-    let new = eol::fold(new);
-    let most = if replace_all {
-        usize::MAX
-    } else {
-        MATCHES_COUNTED
-    };
-    let hits = matching::find(text, &old, most);
-    if hits.ranges.is_empty() {
-        let what = format!("cannot edit \"{path}\": oldString was not found");
-        let remedy = "re-read the file and copy the text exactly, blanks and line breaks included";
-        return Err(FsError::new(Code::FsEditNotFound, what, remedy).at(path, uri));
-    }
-    let overlap = hits
-        .ranges
-        .windows(2)
-        .any(|pair| pair[1].start < pair[0].end);
-    if overlap || (hits.ranges.len() > 1 && !replace_all) {
-        return Err(ambiguous(text, path, uri, &hits, overlap));
-    }
-    let n_hits = hits.ranges.len();
-    let splices = hits
-        .ranges
-        .into_iter()
-        .flat_map(|hit| rewrite::replace(text, hit, &new))
-        .collect();
-    Ok(Edit { splices, n_hits })
-}
-
-fn ambiguous(text: &Text, path: &str, uri: &str, hits: &Hits, overlap: bool) -> FsError {
-    let n_hits = hits.ranges.len();
-    let matches: Vec<Match> = hits
-        .ranges
-        .iter()
-        .take(MATCHES_LISTED)
-        .map(|hit| {
-            let (line, column) = text.line_column(hit.start);
-            Match {
-                line,
-                column,
-                context: None,
-            }
-        })
-        .collect();
-    let mut lines: Vec<String> = matches.iter().map(|it| it.line.to_string()).collect();
-    lines.dedup();
-    let at_least = if hits.complete { "" } else { "at least " };
-    let more = if n_hits > MATCHES_LISTED { ", …" } else { "" };
-    let what = format!(
-        "cannot edit \"{path}\": oldString was found at {at_least}{n_hits} places (line {}{more})",
-        lines.join(", ")
-    );
-    let remedy = if overlap {
-        "add context around the one that you mean (the places overlap, so they cannot all be replaced)"
-    } else {
-        "add context around the one that you mean, or set replaceAll"
-    };
-    let mut err = FsError::new(Code::FsAmbiguousEdit, what, remedy).at(path, uri);
-    err.matches = matches;
-    err
 }
 
 /// Compares what was with what is to be, file by file.
@@ -319,7 +251,7 @@ fn finish(job: &PlanJob, states: &[Option<Working>]) -> Vec<FilePlan> {
                 None => plans.push(create(job, idx, working)),
             },
             (Some((text, version)), Some(working)) => {
-                plans.push(update(job, idx, text, version, working))
+                plans.push(update(job, idx, text, version, working));
             }
         }
     }
@@ -436,6 +368,9 @@ fn fill(plan: &mut FilePlan, file: &FileInput, version: Option<Version>, working
     };
     plan.result.replacements = working.replacements;
     plan.result.unseen_lines = working.unseen_lines;
+    plan.result.unicode_normalized = working.unicode_normalized;
+    plan.result.look_alikes.clone_from(&working.look_alikes);
+    plan.result.notes.clone_from(&working.notes);
     plan.shown = if working.written {
         Lines::all(working.text.total_lines())
     } else {
@@ -464,12 +399,12 @@ fn changed(
     (result.diff, result.diff_truncated) =
         diff::unified(path, &result.hunks, job.limits.diff_bytes);
     let (edits, after) = match &file.place {
-        Place::Editor(buffer) => {
+        super::Place::Editor(buffer) => {
             let (edits, ranges, after) = editor_edits(buffer, &splices, job.encoding);
             result.ranges = ranges;
             (edits, after)
         }
-        Place::Disk => (Vec::new(), after.clone()),
+        super::Place::Disk => (Vec::new(), after.clone()),
     };
     FilePlan {
         file: idx,

@@ -22,6 +22,8 @@ use super::frames::{frame, read_frame, write_frames};
 
 /// What is kept of the server's stderr, to be shown beside a failure.
 const STDERR_BYTES_MAX: usize = 16 * 1024;
+/// How long the end of an ended server's stderr is waited for; a child of the server may hold it open.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// How to start a server.
 #[derive(Clone, Debug)]
@@ -273,6 +275,7 @@ struct Inbound {
     notifications: VecDeque<Notification>,
     unmatched: VecDeque<Value>,
     closed: Option<String>,
+    has_stderr_ended: bool,
     violation: Option<String>,
     stderr: Vec<u8>,
 }
@@ -382,8 +385,12 @@ impl Connection {
         self.inbound().violation.clone()
     }
 
-    /// Returns the end of what the server wrote to its stderr.
+    /// Returns the end of what the server wrote to its stderr; all of it, if the server has ended.
     pub fn stderr(&self) -> String {
+        if self.inbound().closed.is_some() {
+            // It ends at the same time, but is read by another thread.
+            self.wait_until(LAST_WORDS, |inbound| inbound.has_stderr_ended.then_some(()));
+        }
         String::from_utf8_lossy(&self.inbound().stderr).into_owned()
     }
 
@@ -472,6 +479,8 @@ impl Connection {
             let n_surplus = kept.len().saturating_sub(STDERR_BYTES_MAX);
             kept.drain(..n_surplus);
         }
+        self.inbound().has_stderr_ended = true;
+        self.shared.arrived.notify_all();
     }
 }
 

@@ -159,16 +159,31 @@ impl Document {
         if start.byte > end.byte {
             return None;
         }
-        let mut told = self.replace(start.byte..end.byte, &typing.text);
-        if !(start.is_exact && end.is_exact) {
-            told["range"] = json!(range);
+        let told = Range {
+            start: self.told(range.start, &start),
+            end: self.told(range.end, &end),
+        };
+        self.replace(start.byte..end.byte, &typing.text);
+        Some(json!({ "range": told, "text": typing.text }))
+    }
+
+    /// The position on the wire; as far past the end of its line, or into its character, as it was meant.
+    fn told(&self, meant: Position, place: &Place) -> Position {
+        match place.excess {
+            Some(excess) => {
+                let Position { line, character } = self.position(place.byte);
+                Position {
+                    line,
+                    character: character + excess,
+                }
+            }
+            None => meant,
         }
-        Some(told)
     }
 
     fn byte(&self, position: Position, encoding: Encoding) -> Option<usize> {
         let place = self.place(position, encoding);
-        place.is_exact.then_some(place.byte)
+        (place.excess == Some(0)).then_some(place.byte)
     }
 
     /// The place that a position means: at the end of the line or text if it is past it, and never in a character.
@@ -176,7 +191,7 @@ impl Document {
         let Some(line) = self.lines().nth(position.line) else {
             return Place {
                 byte: self.text.len(),
-                is_exact: false,
+                excess: None,
             };
         };
         let mut units = 0;
@@ -185,14 +200,14 @@ impl Document {
             if behind > position.character {
                 return Place {
                     byte: line.start + byte,
-                    is_exact: units == position.character,
+                    excess: Some(position.character - units),
                 };
             }
             units = behind;
         }
         Place {
             byte: line.end,
-            is_exact: units == position.character,
+            excess: Some(position.character - units),
         }
     }
 
@@ -242,8 +257,8 @@ impl Document {
 /// Where a position is.
 struct Place {
     byte: usize,
-    /// Whether the position is there, and not past it or within a character.
-    is_exact: bool,
+    /// How far the position is past it on its line; nothing if there is no such line.
+    excess: Option<usize>,
 }
 
 #[cfg(test)]

@@ -277,6 +277,11 @@ impl Editor {
         self.act(|model| model.type_over(&self.uri(path), old, new))
     }
 
+    /// Tells a change that cannot be applied and has not been made.
+    pub fn tell_broken_change(&self, path: &str) -> Result<(), ModelError> {
+        self.act(|model| model.tell_broken_change(&self.uri(path)))
+    }
+
     /// Saves a document.
     pub fn save(&self, path: &str) -> Result<(), ModelError> {
         self.act(|model| model.save(&self.uri(path)))

@@ -53,6 +53,8 @@ pub enum Echo {
     Whole,
     /// In one notification with what a person typed right after the edit.
     Merged(Vec<Typing>),
+    /// Not by itself: a person replaced the whole text right after the edit, and only that is told.
+    Overwritten(String),
     /// Not at all.
     Never,
 }
@@ -262,6 +264,18 @@ impl Model {
         }
         *document = changed;
         Ok(did_change(uri, document, content_changes))
+    }
+
+    /// Tells a change that cannot be applied and has not been made, as an editor with a fault would.
+    pub fn tell_broken_change(&mut self, uri: &str) -> Result<Outgoing, ModelError> {
+        let place = |line| json!({ "line": line, "character": 0 });
+        let backwards = json!({ "start": place(1), "end": place(0) });
+        let document = self.document_mut(uri)?;
+        Ok(did_change(
+            uri,
+            document,
+            vec![json!({ "range": backwards, "text": "?" })],
+        ))
     }
 
     /// Lets a person replace the only place that has `old`.

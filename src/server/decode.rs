@@ -9,6 +9,8 @@ use crate::{
     workspace::Request,
 };
 
+use super::frames::LoneSurrogate;
+
 /// Methods that are answered by the workspace.
 pub(super) const METHODS: [&str; 10] = [
     "abreast/openSession",
@@ -181,6 +183,25 @@ pub(super) struct OpenedDocument {
 pub(super) struct DidChange {
     pub(super) text_document: ChangedDocument,
     pub(super) content_changes: Vec<ContentChange>,
+}
+
+/// Says where the texts have U+FFFD for half a character; none if that cannot be said.
+pub(super) fn with_halves(
+    mut changes: Vec<ContentChange>,
+    lone: &[LoneSurrogate],
+) -> Option<Vec<ContentChange>> {
+    let mut lone = lone.iter().peekable();
+    let mut n_fffd = 0;
+    for change in &mut changes {
+        for (byte, _) in change.text.match_indices('\u{FFFD}') {
+            if let Some(half) = lone.next_if(|it| it.n_fffd_before == n_fffd) {
+                change.halves.push((byte, half.unit));
+            }
+            n_fffd += 1;
+        }
+    }
+    // One that is left stands elsewhere, perhaps in the URI.
+    lone.next().is_none().then_some(changes)
 }
 
 #[derive(Deserialize)]

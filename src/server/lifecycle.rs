@@ -19,7 +19,7 @@ use tracing::Level;
 
 use super::{
     decode::{self, decode},
-    frames::{self, Frame},
+    frames::{self, Frame, LoneSurrogate},
     message::{Message, Refusal},
     stdio::Outbox,
 };
@@ -86,10 +86,6 @@ impl Connection {
         self.carry_out(effects);
     }
 
-    pub(super) fn end_of_input(&self) -> u8 {
-        0
-    }
-
     pub(super) fn close(&self) {
         self.outbox.close();
     }
@@ -102,16 +98,25 @@ impl Connection {
                 self.refuse(&Id::Null, code, &message, None);
                 return None;
             }
+            Frame::LostChange => {
+                self.lost_change();
+                return None;
+            }
         };
         let repaired = frames::repair_surrogates(&body);
-        let (body, is_repaired) = match repaired {
-            Some(repaired) => (Cow::Owned(repaired.body), true),
-            None => (Cow::Borrowed(body.as_slice()), false),
+        let (body, lone) = match repaired {
+            Some(repaired) => (Cow::Owned(repaired.body), repaired.lone),
+            None => (Cow::Borrowed(body.as_slice()), Vec::new()),
         };
         match Message::parse(&body) {
+            Ok(Message::Request { id, .. }) if !lone.is_empty() => {
+                let message =
+                    "a text has half a character (a lone surrogate), which no file can hold";
+                self.refuse(&id, INVALID_PARAMS, message, None);
+            }
             Ok(Message::Request { id, method, params }) => self.request(id, &method, params),
             Ok(Message::Notification { method, params }) => {
-                return self.notification(&method, params, is_repaired);
+                return self.notification(&method, params, &lone);
             }
             Ok(Message::Answer { id, result }) => {
                 let answer = match result {
@@ -123,20 +128,29 @@ impl Connection {
                 };
                 self.answer(&id, answer.map_err(|err| err.to_string()));
             }
-            Err(refusal) => self.not_a_message(&refusal),
+            Err(refusal) => self.not_a_message(&refusal, &body),
         }
         None
     }
 
-    fn not_a_message(&mut self, refusal: &Refusal) {
+    fn not_a_message(&mut self, refusal: &Refusal, body: &[u8]) {
         if let Some(id) = &refusal.answers {
             self.answer(id, Err(refusal.message.clone()));
         } else {
             self.refuse(&refusal.id, refusal.code, &refusal.message, None);
         }
-        if refusal.method.as_deref() == Some("textDocument/didChange")
-            && self.state == State::Running
-        {
+        let may_be_change = match &refusal.method {
+            Some(method) => method == "textDocument/didChange",
+            None => frames::may_be_change(body),
+        };
+        if may_be_change {
+            self.lost_change();
+        }
+    }
+
+    /// A change of nobody knows which document could not be read.
+    fn lost_change(&mut self) {
+        if self.state == State::Running {
             self.event(Event::ChangedUnknown);
         }
     }
@@ -167,10 +181,10 @@ impl Connection {
             (State::New, "initialize") => self.initialize(&id, params),
             (State::New, _) => self.refuse(&id, NOT_INITIALIZED, "initialize comes first", None),
             (_, "initialize") => {
-                self.refuse(&id, INVALID_REQUEST, "initialize comes only once", None)
+                self.refuse(&id, INVALID_REQUEST, "initialize comes only once", None);
             }
             (State::ShutDown, _) => {
-                self.refuse(&id, INVALID_REQUEST, "the server is shut down", None)
+                self.refuse(&id, INVALID_REQUEST, "the server is shut down", None);
             }
             (State::Running, "shutdown") => {
                 self.state = State::ShutDown;
@@ -248,7 +262,7 @@ impl Connection {
         &mut self,
         method: &str,
         params: Option<&RawValue>,
-        is_repaired: bool,
+        lone: &[LoneSurrogate],
     ) -> Option<u8> {
         if method == "exit" {
             return Some(u8::from(self.state != State::ShutDown));
@@ -259,21 +273,29 @@ impl Connection {
         let decoded = match method {
             "textDocument/didOpen" => decode(params).map(|it: decode::DidOpen| {
                 let decode::OpenedDocument { uri, version, text } = it.text_document;
-                self.opened(uri, version, text);
+                self.opened(uri.clone(), version, text);
+                if !lone.is_empty() {
+                    // Half a character: what the editor has cannot be known from it.
+                    self.event(Event::Changed {
+                        uri,
+                        lsp_version: version,
+                        changes: None,
+                    });
+                }
             }),
             "textDocument/didChange" => {
-                self.changed(params, is_repaired);
+                self.changed(params, lone);
                 Ok(())
             }
             "textDocument/didSave" => decode(params).map(|it: decode::OfDocument| {
                 self.event(Event::Saved {
                     uri: it.text_document.uri,
-                })
+                });
             }),
             "textDocument/didClose" => decode(params).map(|it: decode::OfDocument| {
                 self.event(Event::Closed {
                     uri: it.text_document.uri,
-                })
+                });
             }),
             "abreast/documentState" => {
                 decode(params).map(|state: crate::protocol::DocumentState| {
@@ -323,12 +345,11 @@ impl Connection {
         });
     }
 
-    fn changed(&mut self, params: Option<&RawValue>, is_repaired: bool) {
+    fn changed(&mut self, params: Option<&RawValue>, lone: &[LoneSurrogate]) {
         let event = match decode::<decode::DidChange>(params) {
             Ok(it) => {
                 let decode::ChangedDocument { uri, version } = it.text_document;
-                // A lone surrogate is half a character: what the editor has cannot be known from it.
-                let changes = (!is_repaired).then_some(it.content_changes);
+                let changes = decode::with_halves(it.content_changes, lone);
                 Event::Changed {
                     uri,
                     lsp_version: version,

@@ -362,6 +362,7 @@ mod tests {
                 n_read += 1;
                 ControlFlow::Continue(())
             }
+            Frame::LostChange => ControlFlow::Continue(()),
             Frame::Bad { .. } => ControlFlow::Break(()),
         })
         .await

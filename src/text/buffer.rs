@@ -142,9 +142,9 @@ impl Buffer {
             let middle = usize::midpoint(low, high);
             let nth = self.rope.byte_to_line(self.lone_crs[middle]) + middle + 1;
             if nth <= n_breaks {
-                low = middle + 1
+                low = middle + 1;
             } else {
-                high = middle
+                high = middle;
             }
         }
         low

@@ -17,8 +17,11 @@ use super::{
 /// The most places that `changed_ranges` tells apart.
 const MOST_RANGES: usize = 100;
 
-/// The longest replacement, old and new characters, that is refined character by character.
-const REFINED_CHARS: usize = 2_000;
+/// The longest replacement, in old and new bytes, that is refined character by character: as slow as 2 ms.
+const REFINED_BYTES: usize = 1_000;
+
+/// How many bytes are refined in all.
+const REFINED_BYTES_IN_ALL: usize = 20_000;
 
 /// How many bytes away a change is looked for that would have the same outcome.
 const MOST_MOVED: usize = 64 * 1024;
@@ -92,8 +95,12 @@ pub fn landed(before: &Text, planned: &Text, actual: &Text, splices: &Splices) -
     let changes = placed(planned, actual);
     changes.iter().all(|it| it.spares(&spans))
         && iter::zip(splices, spans).all(|(splice, span)| {
-            let around = with_insertions(&span, &changes);
-            actual.slice(around) != before.slice(splice.range.clone())
+            !same_bytes(
+                actual,
+                with_insertions(&span, &changes),
+                before,
+                splice.range.clone(),
+            )
         })
         && (changes.is_empty() || distance(&changes) < distance(&placed(before, actual)))
 }
@@ -101,6 +108,21 @@ pub fn landed(before: &Text, planned: &Text, actual: &Text, splices: &Splices) -
 /// The number of bytes that changes delete and insert.
 fn distance(changes: &[Placed]) -> usize {
     changes.iter().map(|it| it.range.len() + it.n_new).sum()
+}
+
+fn same_bytes(
+    left: &Text,
+    left_range: Range<usize>,
+    right: &Text,
+    right_range: Range<usize>,
+) -> bool {
+    let lefts = left
+        .chunks_in(left_range.clone())
+        .flat_map(|(_, chunk)| chunk);
+    let rights = right
+        .chunks_in(right_range.clone())
+        .flat_map(|(_, chunk)| chunk);
+    left_range.len() == right_range.len() && lefts.eq(rights)
 }
 
 /// Where a span that the changes spare is afterwards, with what they insert at its edges.
@@ -184,31 +206,35 @@ fn placed(old: &Text, new: &Text) -> Vec<Placed> {
 
 /// Parts small replacements into what really differs, character by character.
 fn refined(splices: &Splices, base: &Text) -> Splices {
-    splices
-        .iter()
-        .flat_map(|it| refined_one(it, &base.slice(it.range.clone())))
-        .collect()
+    let mut n_left = REFINED_BYTES_IN_ALL;
+    let mut refined = Vec::with_capacity(splices.len());
+    for splice in splices {
+        let n_bytes = splice.range.len() + splice.text.len();
+        let is_replacement = !splice.range.is_empty() && !splice.text.is_empty();
+        if is_replacement && n_bytes <= REFINED_BYTES.min(n_left) {
+            n_left -= n_bytes;
+            refined.extend(by_characters(splice, &base.slice(splice.range.clone())));
+        } else {
+            refined.push(splice.clone());
+        }
+    }
+    refined.into_iter().collect()
 }
 
-fn refined_one(splice: &Splice, old: &str) -> Vec<Splice> {
-    let edges = |text: &str| -> Vec<usize> {
-        text.char_indices()
-            .map(|(byte, _)| byte)
-            .chain([text.len()])
-            .collect()
-    };
-    let (old_edges, new_edges) = (edges(old), edges(&splice.text));
-    if old.is_empty() || splice.text.is_empty() || old_edges.len() + new_edges.len() > REFINED_CHARS
-    {
-        return vec![splice.clone()];
-    }
+fn by_characters(splice: &Splice, old: &str) -> Vec<Splice> {
     let chars = |text: &str| -> Vec<char> { text.chars().collect() };
+    let edges = |text: &str| -> Vec<usize> {
+        let starts = text.char_indices().map(|(byte, _)| byte);
+        starts.chain([text.len()]).collect()
+    };
+    let new = &splice.text;
+    let (old_edges, new_edges) = (edges(old), edges(new));
     let start = splice.range.start;
-    lines::changed_items(&chars(old), &chars(&splice.text))
+    lines::changed_items(&chars(old), &chars(new))
         .into_iter()
         .map(|(old_chars, new_chars)| Splice {
             range: start + old_edges[old_chars.start]..start + old_edges[old_chars.end],
-            text: splice.text[new_edges[new_chars.start]..new_edges[new_chars.end]].to_string(),
+            text: new[new_edges[new_chars.start]..new_edges[new_chars.end]].to_string(),
         })
         .collect()
 }

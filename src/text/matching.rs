@@ -15,8 +15,8 @@ use std::{
 
 use memchr::{memchr2, memmem, memrchr2};
 
-use super::Text;
 pub use super::rewrite::{overwrite, replace};
+use super::{Text, walk::Chunks};
 
 /// The longest anchor: long enough to be rare, short enough to be cheap to carry over a seam.
 const ANCHOR_BYTES: usize = 64;
@@ -27,8 +27,11 @@ const WINDOW_BYTES: usize = 16 * 1024;
 /// What a place of the anchor costs beside the bytes that are compared, in such bytes.
 const PLACE_COST: usize = 64;
 
+/// What comparing a line break costs, in bytes that are compared at once.
+const BREAK_COST: usize = 32;
+
 /// How much may be compared per byte of the text before the automaton is the faster way.
-const WORK_FACTOR: usize = 8;
+const WORK_FACTOR: usize = 4;
 
 /// Where a text occurs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,8 +44,11 @@ pub struct Hits {
 
 /// Finds a needle, a view text of at least one character; stops after `most` hits.
 pub fn find(text: &Text, needle: &str, most: usize) -> Hits {
-    let budget = WORK_FACTOR * text.len_bytes() + WORK_FACTOR * WINDOW_BYTES;
-    find_within(text, needle, most, WINDOW_BYTES, budget)
+    find_within(text, needle, most, WINDOW_BYTES, budget(text))
+}
+
+fn budget(text: &Text) -> usize {
+    WORK_FACTOR * (text.len_bytes() + WINDOW_BYTES)
 }
 
 fn find_within(text: &Text, needle: &str, most: usize, window_bytes: usize, budget: usize) -> Hits {
@@ -57,6 +63,18 @@ fn find_within(text: &Text, needle: &str, most: usize, window_bytes: usize, budg
         };
     }
     let needle = needle.as_bytes();
+    by_anchor(text, needle, most, window_bytes, budget)
+        .unwrap_or_else(|| read_once(text, needle, most))
+}
+
+/// Finds the needle by its anchor; `None` if that takes more work than the budget.
+fn by_anchor(
+    text: &Text,
+    needle: &[u8],
+    most: usize,
+    window_bytes: usize,
+    budget: usize,
+) -> Option<Hits> {
     let anchor = anchor(needle);
     let mut search = Search {
         text,
@@ -69,17 +87,15 @@ fn find_within(text: &Text, needle: &str, most: usize, window_bytes: usize, budg
         most,
         budget,
     };
-    match search.run(window_bytes) {
-        ControlFlow::Continue(()) => Hits {
-            ranges: search.ranges,
-            complete: true,
-        },
-        ControlFlow::Break(Stop::Enough) => Hits {
-            ranges: search.ranges,
-            complete: false,
-        },
-        ControlFlow::Break(Stop::TooMuchWork) => read_once(text, needle, most),
-    }
+    let complete = match search.run(window_bytes) {
+        ControlFlow::Continue(()) => true,
+        ControlFlow::Break(Stop::Enough) => false,
+        ControlFlow::Break(Stop::TooMuchWork) => return None,
+    };
+    Some(Hits {
+        ranges: search.ranges,
+        complete,
+    })
 }
 
 /// The part of the needle to search for: of its longest line the end, which is less common than its indentation; else
@@ -239,18 +255,19 @@ impl<'a> Cursor<'a> {
             let n = if is_special(first) {
                 let (_, n_raw) = self.unit(at).filter(|&(byte, _)| byte == first)?;
                 at += n_raw;
+                self.n_compared += BREAK_COST;
                 1
             } else {
-                let n_plain = memchr2(b'\n', b'\r', view).unwrap_or(view.len());
                 let raw = self.from(at);
-                let n = n_plain.min(raw.len());
+                let most = view.len().min(raw.len());
+                let n = memchr2(b'\n', b'\r', &view[..most]).unwrap_or(most);
+                self.n_compared += n;
                 if n == 0 || raw[..n] != view[..n] {
                     return None;
                 }
                 at += n;
                 n
             };
-            self.n_compared += n;
             view = &view[n..];
         }
         Some(at)
@@ -267,17 +284,18 @@ impl<'a> Cursor<'a> {
                 }
                 at -= 1;
                 at -= usize::from(self.splits_pair(at));
+                self.n_compared += BREAK_COST;
                 1
             } else {
-                let n_plain = n_view - memrchr2(b'\n', b'\r', view).map_or(0, |idx| idx + 1);
-                let n = n_plain.min(raw.len());
+                let most = &view[n_view - n_view.min(raw.len())..];
+                let n = most.len() - memrchr2(b'\n', b'\r', most).map_or(0, |idx| idx + 1);
+                self.n_compared += n;
                 if n == 0 || raw[raw.len() - n..] != view[n_view - n..] {
                     return None;
                 }
                 at -= n;
                 n
             };
-            self.n_compared += n;
             view = &view[..n_view - n];
         }
         Some(at)
@@ -292,15 +310,13 @@ fn is_special(byte: u8) -> bool {
 fn read_once(text: &Text, needle: &[u8], most: usize) -> Hits {
     let borders = borders(needle);
     let mut hits = Hits::default();
-    let (mut front, mut back) = (Cursor::new(text), Cursor::new(text));
     // The back follows at the needle's length, to know where a hit starts.
-    let (mut front_byte, mut back_byte) = (front.view_start, front.view_start);
+    let (mut front, mut back) = (Units::new(text), Units::new(text));
     let mut n_behind = 0;
     let mut n_equal = 0;
-    while let Some((byte, n_raw)) = front.unit(front_byte) {
-        front_byte += n_raw;
+    while let Some(byte) = front.next() {
         if n_behind == needle.len() {
-            back_byte += back.unit(back_byte).map_or(0, |(_, n_raw)| n_raw);
+            back.next();
         } else {
             n_behind += 1;
         }
@@ -309,7 +325,7 @@ fn read_once(text: &Text, needle: &[u8], most: usize) -> Hits {
         }
         n_equal += usize::from(needle[n_equal] == byte);
         if n_equal == needle.len() {
-            hits.ranges.push(back_byte..front_byte);
+            hits.ranges.push(back.at()..front.at());
             if hits.ranges.len() == most {
                 return hits;
             }
@@ -318,6 +334,53 @@ fn read_once(text: &Text, needle: &[u8], most: usize) -> Hits {
     }
     hits.complete = true;
     hits
+}
+
+/// The bytes of the view, one after the other.
+struct Units<'a> {
+    chunks: Chunks<'a>,
+    chunk: &'a [u8],
+    next: usize,
+    chunk_start: usize,
+}
+
+impl<'a> Units<'a> {
+    fn new(text: &'a Text) -> Self {
+        let start = text.view_start();
+        Self {
+            chunks: text.chunks_from(start),
+            chunk: &[],
+            next: 0,
+            chunk_start: start,
+        }
+    }
+
+    /// The raw byte of what comes next.
+    fn at(&self) -> usize {
+        self.chunk_start + self.next
+    }
+
+    fn peek(&mut self) -> Option<u8> {
+        if self.next == self.chunk.len() {
+            (self.chunk_start, self.chunk) = self.chunks.next()?;
+            self.next = 0;
+        }
+        self.chunk.get(self.next).copied()
+    }
+}
+
+impl Iterator for Units<'_> {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.next += 1;
+        if byte == b'\r' && self.peek() == Some(b'\n') {
+            self.next += 1;
+            return Some(b'\n');
+        }
+        Some(byte)
+    }
 }
 
 /// For each prefix of the needle, the length of the longest shorter one that it ends with.
@@ -335,193 +398,4 @@ fn borders(needle: &[u8]) -> Vec<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use expect_test::{Expect, expect};
-    use proptest::{prelude::*, sample::Index};
-
-    use super::*;
-    use crate::text::tests::{any_text, both, char_range, naive_view, short};
-
-    /// Every place of `needle` in the view, by comparing at each of its bytes.
-    fn naive_find(raw: &str, needle: &str) -> Vec<Range<usize>> {
-        let view = naive_view(raw);
-        let mut raw_starts = Vec::new();
-        let mut at = raw.len() - raw.strip_prefix('\u{FEFF}').unwrap_or(raw).len();
-        while at < raw.len() {
-            raw_starts.push(at);
-            at += if raw.as_bytes()[at..].starts_with(b"\r\n") {
-                2
-            } else {
-                1
-            };
-        }
-        raw_starts.push(raw.len());
-        let (view, needle) = (view.as_bytes(), needle.as_bytes());
-        (0..view.len())
-            .filter(|&it| view[it..].starts_with(needle))
-            .map(|it| raw_starts[it]..raw_starts[it + needle.len()])
-            .collect()
-    }
-
-    /// Each hit is marked in the raw text: `⟦…⟧`.
-    #[track_caller]
-    fn check(raw: &str, needle: &str, expected: Expect) {
-        let mut shown = Vec::new();
-        for text in both(raw) {
-            let hits = find(&text, needle, 9);
-            let marked = hits.ranges.into_iter().map(|Range { start, end }| {
-                format!(
-                    "{:?}",
-                    format!("{}⟦{}⟧{}", &raw[..start], &raw[start..end], &raw[end..])
-                )
-            });
-            shown.push(marked.collect::<Vec<_>>().join("\n"));
-        }
-        assert_eq!(shown[0], shown[1], "a rope is searched like a flat text");
-        expected.assert_eq(&shown[0]);
-    }
-
-    #[test]
-    fn a_line_break_matches_lf_and_crlf() {
-        check("a\r\nb", "a\nb", expect![[r#""⟦a\r\nb⟧""#]]);
-        check("a\nb", "a\nb", expect![[r#""⟦a\nb⟧""#]]);
-        check(
-            "a\r\nb\nc",
-            "\n",
-            expect![[r#"
-            "a⟦\r\n⟧b\nc"
-            "a\r\nb⟦\n⟧c""#]],
-        );
-    }
-
-    #[test]
-    fn a_return_matches_only_one_that_is_alone() {
-        check("a\r\nb\rc", "\r", expect![[r#""a\r\nb⟦\r⟧c""#]]);
-        check("a\r\nb", "a\r", expect![""]);
-        check("a\r\r\nb", "\r\nb", expect![[r#""a⟦\r\r\nb⟧""#]]);
-    }
-
-    #[test]
-    fn overlapping_hits_count() {
-        check(
-            "aaa",
-            "aa",
-            expect![[r#"
-            "⟦aa⟧a"
-            "a⟦aa⟧""#]],
-        );
-        check(
-            "a\r\n\n\r\n",
-            "\n\n",
-            expect![[r#"
-            "a⟦\r\n\n⟧\r\n"
-            "a\r\n⟦\n\r\n⟧""#]],
-        );
-    }
-
-    #[test]
-    fn the_byte_order_mark_is_not_found() {
-        check("\u{FEFF}a", "\u{FEFF}", expect![""]);
-        check(
-            "\u{FEFF}a\u{FEFF}",
-            "\u{FEFF}",
-            expect![[r#""\u{feff}a⟦\u{feff}⟧""#]],
-        );
-        check("\u{FEFF}\r\na", "\na", expect![[r#""\u{feff}⟦\r\na⟧""#]]);
-    }
-
-    #[test]
-    fn nothing_is_a_pattern() {
-        check("a.c abc", "a.c", expect![[r#""⟦a.c⟧ abc""#]]);
-        check("$& $1", "$&", expect![[r#""⟦$&⟧ $1""#]]);
-    }
-
-    #[test]
-    fn the_search_stops_after_enough_hits() {
-        for text in both("ab\nab\nab\n") {
-            let hits = find(&text, "ab\n", 2);
-            assert_eq!(
-                hits,
-                Hits {
-                    ranges: vec![0..3, 3..6],
-                    complete: false
-                }
-            );
-            assert!(find(&text, "ab\n", 4).complete);
-        }
-    }
-
-    #[test]
-    fn a_needle_of_many_chunks_is_found() {
-        let block: String = (0..500)
-            .map(|it| format!("line {it} of a block\n"))
-            .collect();
-        let raw = format!("{}{}tail", "x\n".repeat(700), block.replace('\n', "\r\n"));
-        for text in both(&raw) {
-            let hits = find(&text, &block, 2);
-            assert_eq!(
-                hits,
-                Hits {
-                    ranges: vec![1400..raw.len() - 4],
-                    complete: true
-                }
-            );
-        }
-    }
-
-    #[test]
-    fn repetition_costs_no_more_than_linear_time() {
-        for sign in ["a", "\n", "ab\n"] {
-            let needle = format!("{}b", sign.repeat(50_000));
-            for text in both(&sign.repeat(300_000)) {
-                assert_eq!(
-                    find(&text, &needle, 2),
-                    Hits {
-                        ranges: vec![],
-                        complete: true
-                    }
-                );
-            }
-            let needle = sign.repeat(100_000);
-            for text in both(&sign.repeat(300_000)) {
-                assert_eq!(find(&text, &needle, usize::MAX).ranges.len(), 200_001);
-            }
-        }
-    }
-
-    /// A needle that is part of the view, mostly.
-    fn needle(view: &str, random: &str, from: Index, len: usize) -> String {
-        let range = char_range(view, from.index(view.len() + 1), usize::MAX);
-        let part: String = view[range.start..].chars().take(len).collect();
-        if part.is_empty() {
-            format!("{random}a")
-        } else {
-            part
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn every_way_to_search_finds_what_comparing_everywhere_finds(
-            raw in any_text(),
-            random in short(4),
-            from: Index,
-            len in prop_oneof![4 => 0..6_usize, 1 => 0..2000_usize],
-            most in prop_oneof![Just(1), Just(3), Just(usize::MAX)],
-            window_bytes in prop_oneof![1..9_usize, Just(WINDOW_BYTES)],
-            budget in prop_oneof![Just(0), 0..2000_usize, Just(usize::MAX)],
-        ) {
-            let needle = needle(&naive_view(&raw), &random, from, len);
-            let mut expected = naive_find(&raw, &needle);
-            let complete = expected.len() < most;
-            expected.truncate(most);
-            for text in both(&raw) {
-                let hits = find_within(&text, &needle, most, window_bytes, budget);
-                prop_assert_eq!(&hits.ranges, &expected);
-                prop_assert_eq!(hits.complete, complete);
-                let hits = read_once(&text, needle.as_bytes(), most);
-                prop_assert_eq!((&hits.ranges, hits.complete), (&expected, complete));
-            }
-        }
-    }
-}
+mod tests;

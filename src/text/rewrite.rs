@@ -51,11 +51,12 @@ fn rewrite(text: &Text, span: Range<usize>, new: &str, style: Style) -> Vec<Spli
     let mut splices = Vec::with_capacity(changes.len());
     for (old_range, new_range) in changes {
         let old_lines = &old[old_range.clone()];
-        let (kept_head, kept_tail) = common(&fold(old_lines), &new[new_range.clone()]);
-        let new = &new[new_range.start + kept_head..new_range.end - kept_tail];
-        let view_end = fold(old_lines).len() - kept_tail;
-        let start = span.start + old_range.start + raw_len(old_lines, kept_head);
-        let end = span.start + old_range.start + raw_len(old_lines, view_end);
+        let old_view = fold(old_lines);
+        let (head, tail) = common(&old_view, &new[new_range.clone()]);
+        let new = &new[new_range.start + head..new_range.end - tail];
+        let lines_start = span.start + old_range.start;
+        let start = lines_start + raw_len(old_lines, head);
+        let end = lines_start + raw_len(old_lines, old_view.len() - tail);
         let eol = if new.contains('\n') {
             eol_for(text, start..end, style)
         } else {
@@ -156,12 +157,13 @@ mod tests {
 
     /// What is replaced in the raw text is shown as `⟦old→new⟧`.
     #[track_caller]
-    fn check(raw: &str, splices: impl Fn(&Text) -> Vec<Splice>, expected: Expect) {
+    fn check(raw: &str, splices: impl Fn(&Text) -> Vec<Splice>, expected: &Expect) {
         let shown = both(raw).map(|text| {
             let mut shown = String::new();
             let mut at = 0;
             for Splice { range, text } in splices(&text) {
-                shown += &format!("{}⟦{}→{text}⟧", &raw[at..range.start], &raw[range.clone()]);
+                let (before, old) = (&raw[at..range.start], &raw[range.clone()]);
+                shown += &[before, "⟦", old, "→", &text, "⟧"].concat();
                 at = range.end;
             }
             (shown + &raw[at..]).replace('\r', "␍").replace('\n', "␊")
@@ -174,13 +176,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_replace(raw: &str, old: &str, new: &str, expected: Expect) {
+    fn check_replace(raw: &str, old: &str, new: &str, expected: &Expect) {
         let hit = |text: &Text| find(text, old, 1).ranges[0].clone();
         check(raw, |text| replace(text, hit(text), new), expected);
     }
 
     #[track_caller]
-    fn check_overwrite(raw: &str, content: &str, expected: Expect) {
+    fn check_overwrite(raw: &str, content: &str, expected: &Expect) {
         check(raw, |text| overwrite(text, content), expected);
     }
 
@@ -190,9 +192,9 @@ mod tests {
             "let a = 1;",
             "let a = 1;",
             "let b = 1;",
-            expect!["let ⟦a→b⟧ = 1;"],
+            &expect!["let ⟦a→b⟧ = 1;"],
         );
-        check_replace("caf\u{e9}", "caf\u{e9}", "caf\u{e8}", expect!["caf⟦é→è⟧"]);
+        check_replace("caf\u{e9}", "caf\u{e9}", "caf\u{e8}", &expect!["caf⟦é→è⟧"]);
     }
 
     #[test]
@@ -201,19 +203,19 @@ mod tests {
             "1\r\n2\n3\r\n4\r\n",
             "1\n2\n3",
             "1\nII\n3",
-            expect!["1␍␊⟦2→II⟧␊3␍␊4␍␊"],
+            &expect!["1␍␊⟦2→II⟧␊3␍␊4␍␊"],
         );
         check_replace(
             "1\n2\r\n3\n4\r\n",
             "1\n2\n3\n4\n",
             "I\n2\n3\nIV\n",
-            expect!["⟦1→I⟧␊2␍␊3␊⟦4→IV⟧␍␊"],
+            &expect!["⟦1→I⟧␊2␍␊3␊⟦4→IV⟧␍␊"],
         );
         check_replace(
             "1\n2\r\n3\n",
             "1\n2\n3\n",
             "0\n1\n2\nx\n3\n",
-            expect!["⟦→0␊⟧1␊2␍␊⟦→x␍␊⟧3␊"],
+            &expect!["⟦→0␊⟧1␊2␍␊⟦→x␍␊⟧3␊"],
         );
     }
 
@@ -223,32 +225,32 @@ mod tests {
             "0\n1\r\n2\n3\n",
             "1\n2",
             "a\nb\nc",
-            expect!["0␊⟦1␍␊2→a␍␊b␍␊c⟧␊3␊"],
+            &expect!["0␊⟦1␍␊2→a␍␊b␍␊c⟧␊3␊"],
         );
         check_replace(
             "0\n1\r\n2\n3\r\n4",
             "1\n2\n3\n4",
             "a\nb\nc\nd",
-            expect!["0␊⟦1␍␊2␊3␍␊4→a␍␊b␍␊c␍␊d⟧"],
+            &expect!["0␊⟦1␍␊2␊3␍␊4→a␍␊b␍␊c␍␊d⟧"],
         );
         check_replace(
             "0\r\n1\n2\r\n3",
             "1\n2\n3",
             "a\nb\nc",
-            expect!["0␍␊⟦1␊2␍␊3→a␊b␊c⟧"],
+            &expect!["0␍␊⟦1␊2␍␊3→a␊b␊c⟧"],
         );
     }
 
     #[test]
     fn new_breaks_where_none_were_are_like_the_one_before() {
-        check_replace("1\r\n2\n3\n", "2", "b\nB", expect!["1␍␊⟦2→b␍␊B⟧␊3␊"]);
-        check_replace("1\n2\r\n3\r\n", "2", "b\nB", expect!["1␊⟦2→b␊B⟧␍␊3␍␊"]);
+        check_replace("1\r\n2\n3\n", "2", "b\nB", &expect!["1␍␊⟦2→b␍␊B⟧␊3␊"]);
+        check_replace("1\n2\r\n3\r\n", "2", "b\nB", &expect!["1␊⟦2→b␊B⟧␍␊3␍␊"]);
     }
 
     #[test]
     fn new_breaks_on_the_first_line_are_like_most() {
-        check_replace("1\r\n2\n3\r\n", "1", "a\nA", expect!["⟦1→a␍␊A⟧␍␊2␊3␍␊"]);
-        check_replace("1", "1", "a\nA", expect!["⟦1→a␊A⟧"]);
+        check_replace("1\r\n2\n3\r\n", "1", "a\nA", &expect!["⟦1→a␍␊A⟧␍␊2␊3␍␊"]);
+        check_replace("1", "1", "a\nA", &expect!["⟦1→a␊A⟧"]);
     }
 
     #[test]
@@ -256,23 +258,28 @@ mod tests {
         check_overwrite(
             "\u{FEFF}a\r\nb\nc\r\n",
             "a\nx\ny\nb\nc\n",
-            expect!["﻿a␍␊⟦→x␍␊y␍␊⟧b␊c␍␊"],
+            &expect!["﻿a␍␊⟦→x␍␊y␍␊⟧b␊c␍␊"],
         );
         check_overwrite(
             "a\nb\r\nc\n",
             "\u{FEFF}a\r\nb\r\nd\r\n",
-            expect!["a␊b␍␊⟦c→d⟧␊"],
+            &expect!["a␊b␍␊⟦c→d⟧␊"],
         );
-        check_overwrite("", "a\r\nb\n", expect!["⟦→a␊b␊⟧"]);
-        check_overwrite("\u{FEFF}", "a\n", expect!["﻿⟦→a␊⟧"]);
-        check_overwrite("a\n", "a", expect!["a⟦␊→⟧"]);
+        check_overwrite(
+            "a\nb\nc\r\nd\r\ne\n",
+            "a\nb\nC\nD\ne\n",
+            &expect!["a␊b␊⟦c␍␊d→C␊D⟧␍␊e␊"],
+        );
+        check_overwrite("", "a\r\nb\n", &expect!["⟦→a␊b␊⟧"]);
+        check_overwrite("\u{FEFF}", "a\n", &expect!["﻿⟦→a␊⟧"]);
+        check_overwrite("a\n", "a", &expect!["a⟦␊→⟧"]);
     }
 
     #[test]
     fn a_return_and_a_line_feed_that_meet_stay_two_signs() {
-        check_replace("a\rx\nb", "x", "", expect!["a␍⟦x␊→␍␊⟧b"]);
-        check_replace("a\nb", "a", "a\r", expect!["a⟦␊→␍␍␊⟧b"]);
-        check_replace("a\rb", "b", "\n", expect!["a␍⟦b→␍␊⟧"]);
+        check_replace("a\rx\nb", "x", "", &expect!["a␍⟦x␊→␍␊⟧b"]);
+        check_replace("a\nb", "a", "a\r", &expect!["a⟦␊→␍␍␊⟧b"]);
+        check_replace("a\rb", "b", "\n", &expect!["a␍⟦b→␍␊⟧"]);
     }
 
     proptest! {

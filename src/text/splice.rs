@@ -89,8 +89,7 @@ impl Splices {
                 n_removed += earlier.range.len();
             }
             let text = match (&mut *joined_earliers, &mut *joined_laters) {
-                ([only], []) => mem::take(&mut only.text),
-                ([], [only]) => mem::take(&mut only.text),
+                ([only], []) | ([], [only]) => mem::take(&mut only.text),
                 (earliers, laters) => join(
                     earliers,
                     &middles[from_earlier..n_earlier],

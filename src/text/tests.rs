@@ -46,6 +46,11 @@ pub(crate) fn char_range(text: &str, from: usize, to: usize) -> Range<usize> {
     edges[from.min(to)]..edges[from.max(to)]
 }
 
+/// `n` lines, from the 0-based number of each.
+pub(crate) fn lines(n: usize, line: impl Fn(usize) -> String) -> String {
+    (0..n).flat_map(|it| [line(it), "\n".to_string()]).collect()
+}
+
 /// The view text.
 pub(crate) fn naive_view(raw: &str) -> String {
     raw.strip_prefix(BOM).unwrap_or(raw).replace("\r\n", "\n")
@@ -144,7 +149,7 @@ proptest! {
             prop_assert_eq!(text.next_lf(byte), raw[byte..].find('\n').map(|it| byte + it));
             prop_assert_eq!(text.prev_lf(byte), raw[..byte].rfind('\n'));
             let forwards: Vec<_> = text.chunks_from(byte).flat_map(|(_, it)| it.to_vec()).collect();
-            prop_assert_eq!(forwards, raw[byte..].as_bytes());
+            prop_assert_eq!(forwards, &raw.as_bytes()[byte..]);
             let mut end_byte = byte;
             for (start_byte, chunk) in text.chunks_before(byte) {
                 prop_assert_eq!(chunk, &raw.as_bytes()[start_byte..end_byte]);

@@ -30,7 +30,8 @@ impl<'a> Iterator for Chunks<'a> {
                 next_byte,
                 skip,
             } => {
-                let chunk = &chunks.next()?.as_bytes()[std::mem::take(skip)..];
+                let chunk = chunks.find(|it| !it.is_empty())?;
+                let chunk = &chunk.as_bytes()[std::mem::take(skip)..];
                 let start_byte = *next_byte;
                 *next_byte += chunk.len();
                 Some((start_byte, chunk))
@@ -220,32 +221,38 @@ fn common<'a>(
     }
 }
 
-/// The block that is compared at once, before single bytes are.
-const COMPARE_BYTES: usize = 256;
+/// The blocks that are compared at once, before single bytes are.
+const COMPARED_BYTES: [usize; 3] = [1024, 64, 8];
 
 /// The number of equal bytes at the start of two slices.
 pub(crate) fn common_head(left: &[u8], right: &[u8]) -> usize {
-    let n_blocks = (left.chunks_exact(COMPARE_BYTES))
-        .zip(right.chunks_exact(COMPARE_BYTES))
-        .take_while(|(left, right)| left == right)
-        .count();
-    let from = n_blocks * COMPARE_BYTES;
-    from + (left[from..].iter())
-        .zip(&right[from..])
-        .take_while(|(left, right)| left == right)
-        .count()
+    let mut n = 0;
+    for block in COMPARED_BYTES {
+        let lefts = left[n..].chunks_exact(block);
+        let rights = right[n..].chunks_exact(block);
+        n += block
+            * lefts
+                .zip(rights)
+                .take_while(|(left, right)| left == right)
+                .count();
+    }
+    let bytes = left[n..].iter().zip(&right[n..]);
+    n + bytes.take_while(|(left, right)| left == right).count()
 }
 
 /// The number of equal bytes at the end of two slices.
 pub(crate) fn common_tail(left: &[u8], right: &[u8]) -> usize {
-    let n_blocks = (left.rchunks_exact(COMPARE_BYTES))
-        .zip(right.rchunks_exact(COMPARE_BYTES))
-        .take_while(|(left, right)| left == right)
-        .count();
-    let n = n_blocks * COMPARE_BYTES;
-    let (left, right) = (&left[..left.len() - n], &right[..right.len() - n]);
-    n + (left.iter().rev())
-        .zip(right.iter().rev())
-        .take_while(|(left, right)| left == right)
-        .count()
+    let mut n = 0;
+    for block in COMPARED_BYTES {
+        let lefts = left[..left.len() - n].rchunks_exact(block);
+        let rights = right[..right.len() - n].rchunks_exact(block);
+        n += block
+            * lefts
+                .zip(rights)
+                .take_while(|(left, right)| left == right)
+                .count();
+    }
+    let lefts = left[..left.len() - n].iter().rev();
+    let bytes = lefts.zip(right[..right.len() - n].iter().rev());
+    n + bytes.take_while(|(left, right)| left == right).count()
 }

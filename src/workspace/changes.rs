@@ -27,8 +27,8 @@ use crate::{
 
 /// How often a call is planned again because something moved that does not concern its guards.
 pub(super) const RETRIES: u32 = 3;
-/// A call that has been at it for this long is not planned again, so that it answers within 8 s.
-const RETRY_UNTIL_MS: Millis = 3000;
+/// Within this time of its start the edits of a call are sent for the last time, so that it is answered within 8 s.
+const SEND_WITHIN_MS: Millis = 3000;
 
 /// A call that changes files.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ pub(super) struct ChangeCall {
     pub(super) label: Option<String>,
     started: Option<Millis>,
     attempts: u32,
+    /// Past the commit point: an edit was sent or a commit granted, whatever came of it.
+    pub(super) is_sent: bool,
     pub(super) phase: Phase,
     pub(super) plan: Plan,
     /// The documents as they were planned on: URI, instance, generation.
@@ -74,8 +76,8 @@ pub(super) struct Gathering {
 }
 
 impl ChangeCall {
-    /// True past the commit point.
-    pub(super) fn is_committed(&self) -> bool {
+    /// True while something of the call is out and may take effect.
+    pub(super) fn is_out(&self) -> bool {
         matches!(
             self.phase,
             Phase::Editing(_) | Phase::Committing | Phase::Showing(_)
@@ -169,6 +171,7 @@ impl Workspace {
             label: params.label,
             started: None,
             attempts: 0,
+            is_sent: false,
             phase: Phase::Queued,
             plan: Plan {
                 files: Vec::new(),
@@ -211,13 +214,14 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
-        change.started.get_or_insert(self.now);
+        let started = *change.started.get_or_insert(self.now);
+        let wait_ms = EDIT_BARRIER_MS.min((started + SEND_WITHIN_MS).saturating_sub(self.now));
         let keys = change.keys.clone();
         let uris = keys
             .iter()
             .filter_map(|key| Some(self.document_of(key)?.0.to_string()))
             .collect();
-        let barrier = self.barrier(id, uris, EDIT_BARRIER_MS);
+        let barrier = self.barrier(id, uris, wait_ms);
         change.phase = Phase::Gathering(Gathering {
             barrier,
             looks: BTreeMap::new(),
@@ -231,9 +235,14 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return Err(call);
         };
+        if call.session.is_some() && self.live_session(call.session.as_ref()).is_none() {
+            let reason = "the session was closed, and the editor had refused the edit";
+            self.finish(id, &call, Err(Self::aborted(reason)));
+            return Ok(());
+        }
         let is_late = change
             .started
-            .is_some_and(|it| self.now > it + RETRY_UNTIL_MS);
+            .is_some_and(|it| self.now >= it + SEND_WITHIN_MS);
         if change.attempts >= RETRIES || is_late {
             return Err(call);
         }
@@ -296,7 +305,7 @@ impl Workspace {
             (Phase::Planning, Outcome::Plan(plan)) => self.planned(id, call, plan),
             (Phase::Staging, Outcome::Staged(staged)) => self.staged(id, call, job, staged),
             (Phase::Committing, Outcome::Committed(committed)) => {
-                self.committed(id, call, committed)
+                self.committed(id, call, committed);
             }
             (Phase::Editing(_), Outcome::Judged(verdicts)) => self.judged(id, call, &verdicts),
             _ => {
@@ -466,10 +475,10 @@ impl Workspace {
                 );
             }
         }
-        if document.desynced {
+        if document.is_unknown() {
             return Some(desynced("its text is not known"));
         }
-        if document.unknown.is_some() {
+        if document.unknown.as_ref().is_some_and(|it| !it.is_settled) {
             let what = "the editor has not answered an earlier edit, which may still happen";
             let remedy = "the editor waits for the user: ask them, then read and retry";
             return Some(FsError::new(Code::FsEditorTimeout, what, remedy));

@@ -3,7 +3,7 @@
 //! Invariant: a keystroke costs O(log n): no hash, no scan, no copy. Who made a change is decided here and nowhere else:
 //! it is human unless it completes an edit that we sent.
 
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf};
 
 use super::{AskId, CallId, JobOwner, Looked, Workspace};
 use crate::{
@@ -41,6 +41,8 @@ pub(super) struct Document {
     pub(super) is_checking: bool,
     /// A change could not be applied: the text here is not the editor's.
     pub(super) desynced: bool,
+    /// Where the buffer has U+FFFD for half a character: byte and UTF-16 code unit, in ascending order.
+    halves: Vec<(usize, u16)>,
     /// The edit that is out.
     pub(super) pending: Option<(CallId, Pending)>,
     /// An edit that was not answered in time: it may still land.
@@ -57,11 +59,58 @@ pub(super) struct Unknown {
     pub(super) path: String,
     pub(super) version: Version,
     pub(super) shown: Lines,
+    /// A barrier found that it has not landed. It still may, and then it is known by its result; until it has been
+    /// answered it is remembered for that.
+    pub(super) is_settled: bool,
+    pub(super) is_answered: bool,
 }
 
 impl Document {
     pub(super) fn text(&self) -> Text {
         self.buffer.text()
+    }
+
+    /// True if the text here is not the editor's.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.desynced || !self.halves.is_empty()
+    }
+
+    /// Bytes of the placeholder.
+    const HALF: usize = '\u{FFFD}'.len_utf8();
+
+    /// Moves the halves along with a change of the buffer, and joins those that belong together: editors that count in
+    /// UTF-16 may report a character in two changes.
+    fn join_halves(&mut self, range: Range<usize>, change: &ContentChange) {
+        if self.halves.is_empty() && change.halves.is_empty() {
+            return;
+        }
+        let shift = change.text.len().cast_signed() - range.len().cast_signed();
+        self.halves.retain(|it| !range.contains(&it.0));
+        for half in self.halves.iter_mut().filter(|it| it.0 >= range.end) {
+            half.0 = half.0.wrapping_add_signed(shift);
+        }
+        self.halves.extend(
+            change
+                .halves
+                .iter()
+                .map(|&(byte, unit)| (range.start + byte, unit)),
+        );
+        self.halves.sort_unstable();
+        while let Some(at) = self.halves.windows(2).position(|it| {
+            it[0].0 + Self::HALF == it[1].0
+                && char::decode_utf16([it[0].1, it[1].1]).all(|it| it.is_ok())
+        }) {
+            let (start, high) = self.halves[at];
+            let (_, low) = self.halves[at + 1];
+            let joined: String = char::decode_utf16([high, low])
+                .filter_map(Result::ok)
+                .collect();
+            self.buffer.replace(start..start + 2 * Self::HALF, &joined);
+            self.halves.drain(at..at + 2);
+            for half in &mut self.halves[at..] {
+                half.0 -= 2 * Self::HALF - joined.len();
+            }
+        }
     }
 
     /// Whether a text that stands for undecodable bytes is (still) in the buffer.
@@ -134,6 +183,7 @@ impl Workspace {
             opened: None,
             is_checking: false,
             desynced: false,
+            halves: Vec::new(),
             pending: None,
             unknown: None,
         };
@@ -155,7 +205,7 @@ impl Workspace {
                 .any(differs)
             {
                 let disk = self.files.get(&key).and_then(|it| it.disk);
-                let author = if disk == Some(Some(version)) {
+                let author = if disk == Some(Observation::Present(version)) {
                     Author::Disk
                 } else {
                     Author::Human
@@ -300,9 +350,12 @@ impl Workspace {
             .documents
             .get_mut(uri)
             .ok_or("the document was closed")?;
+        let had_halves = document.is_unknown();
         let splice = match change.range {
             None => {
                 document.buffer = Buffer::new(&change.text, lone_cr_is_text);
+                document.halves.clear();
+                document.join_halves(0..0, change);
                 None
             }
             Some(range) => {
@@ -311,13 +364,21 @@ impl Workspace {
                 }
                 let start = document.buffer.byte_at(range.start, encoding);
                 let end = document.buffer.byte_at(range.end, encoding).max(start);
+                let splits_a_character = change.halves.first().is_some_and(|it| it.0 == 0)
+                    && document.buffer.position_of(start, encoding) != range.start;
+                if splits_a_character {
+                    return Err("half of a character that is there already".to_string());
+                }
                 document.buffer.replace(start..end, &change.text);
+                document.join_halves(start..end, change);
                 Some(Splice {
                     range: start..end,
                     text: change.text.clone(),
                 })
             }
         };
+        // What was joined is no longer what was reported.
+        let splice = splice.filter(|_| !had_halves && document.halves.is_empty());
         document.generation = seq;
         document.version = None;
         let text = document.buffer.text();
@@ -367,7 +428,7 @@ impl Workspace {
         let key = document.key.clone();
         self.log(
             tracing::Level::WARN,
-            format!("{uri}: {reason}; asking the editor for the full text"),
+            format!("{uri}: {reason}; its text is unknown until the editor sends all of it"),
         );
         self.note_change(&key, Author::Human);
         if self.client.sync && !was_desynced {
@@ -495,19 +556,14 @@ impl Workspace {
             return;
         }
         let now = match looked {
-            Looked::Absent { .. } => None,
-            Looked::Text { version, .. } => Some(*version),
+            Looked::Absent { .. } => Observation::Absent,
+            Looked::Text { version, .. } => Observation::Present(*version),
             Looked::Refused(_) => return,
         };
         let file = self.files.entry(key.clone()).or_default();
         let before = file.disk.replace(now);
-        let unexplained = |entry: &Entry| {
-            let seen = match entry.observation {
-                Observation::Present(version) => Some(version),
-                Observation::Absent => None,
-            };
-            seen != now && file.authors_since(entry.seq).is_empty()
-        };
+        let unexplained =
+            |entry: &Entry| entry.observation != now && file.authors_since(entry.seq).is_empty();
         let is_news = match before {
             Some(before) => before != now,
             None => self
@@ -532,10 +588,9 @@ impl Workspace {
         let verdict = unknown.pending.judgement(document.buffer.text()).run();
         let key = document.key.clone();
         if verdict == Verdict::Missing {
-            let moved = unknown.pending.moved();
-            document.unknown = None;
-            if moved {
-                self.note_change(&key, Author::Human);
+            match &mut document.unknown {
+                Some(unknown) if !unknown.is_answered => unknown.is_settled = true,
+                unknown => *unknown = None,
             }
         } else {
             self.credit(uri);
@@ -576,13 +631,14 @@ impl Workspace {
     }
 
     /// An answer that came after its deadline: a barrier tells what became of the edit.
-    pub(super) fn late_answer(&mut self, ask: AskId, answer: Result<serde_json::Value, String>) {
-        let mut unsettled = self
-            .documents
-            .iter()
-            .filter(|it| it.1.unknown.as_ref().is_some_and(|it| it.ask == ask));
-        let uris: Vec<String> = unsettled.by_ref().map(|it| it.0.clone()).collect();
-        drop(answer);
+    pub(super) fn late_answer(&mut self, ask: AskId) {
+        let mut uris = Vec::new();
+        for (uri, document) in &mut self.documents {
+            if let Some(unknown) = document.unknown.as_mut().filter(|it| it.ask == ask) {
+                unknown.is_answered = true;
+                uris.push(uri.clone());
+            }
+        }
         if self.client.sync {
             self.probe(uris);
         } else {

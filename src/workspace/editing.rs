@@ -117,6 +117,7 @@ impl Workspace {
             details.push(
                 json!({ "uri": order.uri, "instance": document.instance, "oldTexts": old_texts }),
             );
+            document.unknown = None;
             document.pending = Some((id, Pending::new(order.before, order.after, order.splices)));
             let (instance, lsp_version) = (document.instance, document.lsp_version);
             sent.push(Sent {
@@ -153,6 +154,7 @@ impl Workspace {
             sent,
             rollback,
         };
+        change.is_sent = true;
         change.phase = Phase::Editing(Box::new(editing));
         self.park(id, call);
     }
@@ -238,7 +240,8 @@ impl Workspace {
             Some(barrier) => self.is_over(barrier),
             None if self.client.sync => {
                 let uris = editing.sent.iter().map(|it| it.uri.clone()).collect();
-                editing.barrier = self.barrier(id, uris, EDIT_BARRIER_MS);
+                let wait_ms = EDIT_BARRIER_MS.min(editing.deadline.saturating_sub(self.now));
+                editing.barrier = self.barrier(id, uris, wait_ms);
                 false
             }
             // Without a barrier the report of an applied edit may take its time; a refusal is final.
@@ -439,6 +442,8 @@ impl Workspace {
                 path: plan.result.path.clone(),
                 version,
                 shown: plan.shown.clone(),
+                is_settled: false,
+                is_answered: false,
             });
             uris.push(sent.uri.clone());
         }
@@ -470,28 +475,25 @@ impl Workspace {
         let plan = &change.plan.files[sent.plan_idx];
         let (verb, path) = change.named(sent.plan_idx);
         let entry = session.and_then(|(id, _)| self.sessions.get(&id)?.ledger.get(&plan.key));
-        let err = match self.documents.get(&sent.uri) {
-            Some(document) => {
-                let text = document.text();
-                let by = entry
-                    .and_then(|it| Some(self.files.get(&plan.key)?.authors_since(it.seq)))
-                    .unwrap_or_default();
-                stale::refusal(
-                    verb,
-                    path,
-                    &plan.result.uri,
-                    entry,
-                    &by,
-                    Some((&text, document.version)),
-                )
-            }
-            None => {
-                let what = format!(
-                    "cannot {verb} \"{path}\": file changed since it was read (it was closed in the editor)"
-                );
-                FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
-                    .at(path, &plan.result.uri)
-            }
+        let err = if let Some(document) = self.documents.get(&sent.uri) {
+            let text = document.text();
+            let by = entry
+                .and_then(|it| Some(self.files.get(&plan.key)?.authors_since(it.seq)))
+                .unwrap_or_default();
+            stale::refusal(
+                verb,
+                path,
+                &plan.result.uri,
+                entry,
+                &by,
+                Some((&text, document.version)),
+            )
+        } else {
+            let what = format!(
+                "cannot {verb} \"{path}\": file changed since it was read (it was closed in the editor)"
+            );
+            FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
+                .at(path, &plan.result.uri)
         };
         if let Some(first) = editing.rollback {
             self.partially(id, call, *first);

@@ -164,7 +164,7 @@ impl Workspace {
     pub(super) fn import(
         &mut self,
         new: NewCall,
-        result: OpenSessionResult,
+        mut result: OpenSessionResult,
         ledger: ExportedLedger,
         lookups: &Lookups,
     ) -> Result<Option<Answer>, Failure> {
@@ -179,13 +179,17 @@ impl Workspace {
         let owner = (session.id.clone(), session.epoch);
         let mut files = Vec::new();
         let mut entries = Vec::new();
+        let mut n_unresolved = 0;
         for entry in ledger.entries {
-            // What cannot be resolved any more is dropped like what has changed.
-            let key = self.resolve(Some(&owner.0), &entry.path, lookups);
-            let key = key.unwrap_or_else(|_| FileKey::Uri(entry.path.clone()));
-            files.push((key, entry.path.clone()));
-            entries.push(entry);
+            if let Ok(key) = self.resolve(Some(&owner.0), &entry.path, lookups) {
+                files.push((key, entry.path.clone()));
+                entries.push(entry);
+            } else {
+                n_unresolved += 1;
+            }
         }
+        // What cannot be resolved any more is dropped like what has changed.
+        result.dropped = Some(n_unresolved);
         let result = Box::new(result);
         self.begin(new, owner, Purpose::Import { entries, result }, files);
         Ok(None)
@@ -312,7 +316,8 @@ impl Workspace {
                 let rows = fresh.map(|it| self.record(&call, ledger, it, None));
                 let revalidated = rows.count();
                 result.revalidated = Some(revalidated);
-                result.dropped = Some(entries.len() - revalidated);
+                let n_unresolved = result.dropped.unwrap_or_default();
+                result.dropped = Some(n_unresolved + entries.len() - revalidated);
                 Answer::Session(*result)
             }
         };
@@ -385,6 +390,11 @@ impl Workspace {
 }
 
 impl LedgerCall {
+    /// True if the call opens its session with a ledger.
+    pub(super) fn is_import(&self) -> bool {
+        matches!(self.purpose, Purpose::Import { .. })
+    }
+
     fn entry(
         &self,
         path: &str,

@@ -186,7 +186,7 @@ impl Workspace {
             self.calls.insert(id, call);
             return;
         };
-        if document.desynced {
+        if document.is_unknown() {
             let err = desynced(&format!("cannot read \"{}\"", read.params.path))
                 .at(&read.params.path, uri);
             self.finish(id, &call, Err(err.into()));

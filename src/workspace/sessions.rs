@@ -57,7 +57,12 @@ impl Workspace {
                 format!("unknown session options are ignored: {}", names.join(", ")),
             );
         }
-        let rules = self.options.rules.with(&options);
+        let (rules, missing) = self.options.rules.with(&options).supported();
+        if !missing.is_empty() {
+            let names = missing.join(", ");
+            let message = format!("this version has only the default of these options: {names}");
+            self.log(tracing::Level::WARN, message);
+        }
         let cwd = match &params.cwd {
             None => None,
             Some(cwd) => Some(directory(cwd)?),
@@ -153,7 +158,7 @@ impl Workspace {
                 continue;
             };
             if let CallKind::Change(change) = &call.kind {
-                if change.is_committed() {
+                if change.is_out() {
                     self.calls.insert(id, call);
                     continue;
                 }

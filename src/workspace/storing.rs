@@ -10,6 +10,7 @@ use super::{
 use crate::{
     disk::{DiskChange, DiskErrorKind, DiskFailure},
     error::{Code, FsError},
+    ledger::Observation,
     path::FileKey,
     plan::{FilePlan, Plan},
     protocol::{Operation, Via},
@@ -166,6 +167,7 @@ impl Workspace {
             return;
         }
         change.staged = None;
+        change.is_sent = true;
         change.phase = Phase::Committing;
         self.start(JobOwner::Call(id), Work::Commit { staged });
         self.calls.insert(id, call);
@@ -215,11 +217,14 @@ impl Workspace {
             let plan = &change.plan.files[idx];
             let seq = self.note_change(&plan.key, author.clone());
             change.done_at.insert(idx, seq);
-            let version = plan.result.version;
-            self.files.entry(plan.key.clone()).or_default().disk = Some(version);
+            let now = plan
+                .result
+                .version
+                .map_or(Observation::Absent, Observation::Present);
+            self.files.entry(plan.key.clone()).or_default().disk = Some(now);
             if let Some(from) = &plan.renamed_from {
                 self.note_change(from, author.clone());
-                self.files.entry(from.clone()).or_default().disk = Some(None);
+                self.files.entry(from.clone()).or_default().disk = Some(Observation::Absent);
             }
         }
         if self.is_any_open(change) {

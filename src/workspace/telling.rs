@@ -171,8 +171,8 @@ impl Workspace {
                     Current::Text(text.clone(), Some(*version))
                 }
                 Some(Looked::Refused(_)) | None => match file.and_then(|it| it.disk) {
-                    Some(None) => Current::Absent,
-                    Some(Some(version)) => Current::Version(version),
+                    Some(Observation::Absent) => Current::Absent,
+                    Some(Observation::Present(version)) => Current::Version(version),
                     None if matches!(key, FileKey::Uri(_)) => Current::Absent,
                     None => Current::Unknown,
                 },

@@ -70,7 +70,18 @@ fn replay_ends_with_2_if_a_file_is_no_case_or_there_is_none() {
         replay(&[("a.json", PASSES)], &["--filter", "no such id"]).0,
         2
     );
+    assert_eq!(replay(&[("a.json", PASSES)], &["--skip", "passes"]).0, 2);
     assert_eq!(abreast(&["replay", "/nonexistent"]).status.code(), Some(2));
+}
+
+#[test]
+fn replay_leaves_out_what_is_filtered_or_skipped() {
+    let cases = [("a.json", PASSES), ("b.json", FAILS)];
+    for arguments in [["--filter", "pass"], ["--skip", "fail"]] {
+        let (status, printed) = replay(&cases, &arguments);
+        assert_eq!(status, 0, "{printed}");
+        assert!(printed.ends_with("1 passed, 0 failed\n"), "{printed}");
+    }
 }
 
 #[test]

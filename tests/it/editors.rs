@@ -240,15 +240,25 @@ fn an_edit_merged_with_typing_has_landed_and_the_typing_is_the_humans() {
 }
 
 #[test]
-fn an_edit_that_the_human_typed_over_at_once_has_not_landed() {
+fn an_edit_that_the_human_typed_over_at_once_had_landed_if_it_is_told() {
     let (world, session) = open("one\ntwo\n");
     world
         .editor
         .order(Treatment::Echo(Echo::Merged(vec![Typing::whole("mine\n")])));
-    assert!(
-        session.edit("a.txt", "one", "1").is_err(),
-        "the planned text was never there to be seen"
-    );
+    let result = session.edit("a.txt", "one", "1").unwrap();
+    assert_eq!(result["files"][0]["version"], version("1\ntwo\n"));
+    world.check_buffer("a.txt", "mine\n");
+    check_entry(&session, "a.txt", "present", Some("stale"));
+    refused(session.edit("a.txt", "mine", "ours"), "FS_STALE_VERSION");
+}
+
+#[test]
+fn an_edit_that_the_human_typed_over_before_it_was_told_is_no_success() {
+    let (world, session) = open("one\ntwo\n");
+    world
+        .editor
+        .order(Treatment::Echo(Echo::Overwritten("mine\n".to_string())));
+    refused(session.edit("a.txt", "one", "1"), "FS_UNVERIFIED");
     world.check_buffer("a.txt", "mine\n");
     session.read("a.txt").unwrap();
     session.edit("a.txt", "mine", "ours").unwrap();
@@ -523,27 +533,17 @@ fn a_file_that_is_open_without_being_sent_is_not_written() {
 #[test]
 fn a_change_that_cannot_be_applied_makes_the_server_ask_for_the_whole_text() {
     let (world, session) = open("one\n");
-    let uri = world.editor.uri("a.txt");
-    let backwards =
-        json!({ "start": { "line": 0, "character": 2 }, "end": { "line": 0, "character": 1 } });
-    world.editor.connection().notify(
-        "textDocument/didChange",
-        json!({
-            "textDocument": { "uri": uri, "version": 2 },
-            "contentChanges": [{ "range": backwards, "text": "x" }],
-        }),
-    );
-    // The model has not made that change; it sends its text as version 2 when asked, and then a real one follows.
-    let seen = session.read("a.txt");
-    assert!(seen.is_ok() || seen.is_err_and(|it| it.code() == "FS_DESYNCED"));
+    world.editor.tell_broken_change("a.txt").unwrap();
+    assert_eq!(until_synchronised(&session), "one\n");
     world.editor.types("a.txt", "one", "two").unwrap();
     assert_eq!(until_synchronised(&session), "two\n");
+    session.edit("a.txt", "two", "2").unwrap();
+    world.check_buffer("a.txt", "2\n");
+    let uri = world.editor.uri("a.txt");
+    let asked = world.editor.syncs_received();
     assert!(
-        world
-            .editor
-            .syncs_received()
-            .iter()
-            .any(|it| it["full"] == json!([uri]))
+        asked.iter().any(|it| it["full"] == json!([uri])),
+        "{asked:?}"
     );
 }
 

@@ -6,14 +6,21 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
 #![allow(unreachable_pub, reason = "`pub` marks what the other modules use")]
 
+mod cancel;
 mod cases;
 mod command_line;
 mod documents;
+#[cfg(unix)]
+mod dsh;
 mod editors;
+mod hostile;
 mod ledger;
 mod lifecycle;
 #[cfg(unix)]
 mod nvim;
 mod ordering;
+mod reads;
 mod rules;
+mod sessions;
+mod simulation;
 mod support;

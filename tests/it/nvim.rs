@@ -24,7 +24,8 @@ local answers = {}
 local function get_client() return vim.lsp.get_clients({ name = 'abreast' })[1] end
 local function ask(name, method, params)
   params.sessionId = 's'
-  local answer = get_client():request_sync(method, params, 20000, 0)
+  -- The number itself: for 0, Neovim 0.11.4 does not send the pending didChange first.
+  local answer = get_client():request_sync(method, params, 20000, vim.api.nvim_get_current_buf())
   answers[name] = answer and (answer.err or answer.result) or 'no answer'
 end
 local ok, why = pcall(function()

@@ -105,7 +105,9 @@ fn a_refused_call_leaves_all_old_or_all_new() {
 
 #[test]
 fn one_failing_call_leaves_all_old_or_all_new_where_files_cannot_be_exchanged() {
+    check(Errno::IO, &[Call::Exchange]);
     check(Errno::IO, &[Call::Exchange, Call::RenameNew]);
+    check(Errno::IO, &[Call::Exchange, Call::Link]);
 }
 
 /// Stages and commits, refusing all calls of a kind as the system would for other users than root.

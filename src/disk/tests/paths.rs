@@ -174,7 +174,7 @@ fn only_regular_files_are_read() {
             );
         }
     }
-    assert_eq!(folder.path("fifo").exists(), true);
+    assert!(folder.path("fifo").exists());
 }
 
 #[test]

@@ -41,6 +41,9 @@ impl Model {
                     changes.extend(typings.iter().filter_map(|it| document.typed(it)));
                 }
                 Some(Echo::Whole) => changes = vec![json!({ "text": document.text })],
+                Some(Echo::Overwritten(text)) if plan_idx == 0 => {
+                    changes = vec![document.replace_all(text)];
+                }
                 _ => {}
             }
             if echo == Some(&Echo::Split) {
@@ -59,7 +62,7 @@ impl Model {
             .collect();
         let answer = json!({ "applied": true, "abreast": { "versions": versions } });
         let n_before = match echo {
-            None | Some(Echo::Whole | Echo::Merged(_)) => told.len(),
+            None | Some(Echo::Whole | Echo::Merged(_) | Echo::Overwritten(_)) => told.len(),
             Some(Echo::Split) => told.len().div_ceil(2),
             Some(Echo::AfterAnswer) => 0,
             Some(Echo::Never) => {

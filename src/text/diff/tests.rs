@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::text::{
     splice::tests::{changes, composed},
-    tests::{any_text, both, char_range, short},
+    tests::{any_text, both, char_range, lines, short},
 };
 
 #[track_caller]
@@ -42,7 +42,7 @@ fn line_ends_are_no_change() {
 
 #[test]
 fn many_ranges_are_bounded() {
-    let old: String = (0..1000).map(|it| format!("{it}\n")).collect();
+    let old: String = lines(1000, |it| it.to_string());
     let new = old.replace("5\n", "x\n");
     let ranges = changed_ranges(&Text::flat(&*old), &Text::flat(new));
     assert_eq!(
@@ -112,6 +112,7 @@ fn typing_beside_a_span_may_repeat_its_edge() {
 #[test]
 fn a_missing_copy_may_be_the_span() {
     check_keeps("xx[xx]y", "xxxy", false);
+    check_keeps("[xx]xxy", "xxxy", false);
     check_keeps("line\n[line\n]end\n", "line\nend\n", false);
     check_keeps("a []b\n", "a old b\n", false);
     check_keeps("a[] b\n", "a old b\n", false);
@@ -153,13 +154,9 @@ fn an_edit_that_was_not_made_has_not_landed() {
 
 #[test]
 fn an_edit_made_by_half_has_not_landed() {
-    check_landed(
-        "f(x)\n-\n-\nf(y)\n",
-        "x\n-\n-\ny\n",
-        "x\n-\n-\nf(y)\n",
-        false,
-    );
-    check_landed("f(x)\n-\n-\nf(y)\n", "x\n-\n-\ny\n", "x\n-\n!\ny\n", true);
+    let (before, planned) = ("fold(x)\n-\n-\nf(y)\n", "x\n-\n-\ny\n");
+    check_landed(before, planned, "x\n-\n-\nf(y)\n", false);
+    check_landed(before, planned, "x\n-\n!\ny\n", true);
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn check_minimal(base: &str, range: Range<usize>, new: &str, expected: &str) {
     let mut at = 0;
     for splice in &splices.minimise(&Text::flat(base)) {
         shown += &base[at..splice.range.start];
-        shown += &format!("⟦{}→{}⟧", &base[splice.range.clone()], splice.text);
+        shown += &["⟦", &base[splice.range.clone()], "→", &splice.text, "⟧"].concat();
         at = splice.range.end;
     }
     assert_eq!(shown + &base[at..], expected);

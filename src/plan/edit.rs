@@ -1,0 +1,162 @@
+//! One edit: what it means in a text, or why it cannot be done.
+//!
+//! Invariant: an edit that may mean several places is refused with all of them, never settled by a guess. The exact text
+//! comes first; only if it is nowhere, and the caller asked for it, what is written otherwise but means the same.
+
+use crate::{
+    error::{Code, FsError, Match},
+    protocol::Place,
+    text::{Text, eol, matching, rewrite, splice::Splice, unicode},
+};
+
+/// Most places that are listed.
+const PLACES_LISTED: usize = 20;
+/// Most places that are counted.
+const PLACES_COUNTED: usize = 1000;
+
+/// What is asked for.
+pub(super) struct Edit<'a> {
+    pub(super) text: &'a Text,
+    pub(super) path: &'a str,
+    pub(super) uri: &'a str,
+    pub(super) old: &'a str,
+    pub(super) new: &'a str,
+    pub(super) replace_all: bool,
+    pub(super) unicode_fallback: bool,
+}
+
+/// What it means.
+pub(super) struct Edited {
+    pub(super) splices: Vec<Splice>,
+    pub(super) n_hits: usize,
+    pub(super) unicode_normalized: bool,
+    pub(super) look_alikes: Vec<Place>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Edit<'_> {
+    pub(super) fn run(&self) -> Result<Edited, FsError> {
+        let old = eol::fold(self.old);
+        let new = eol::fold(self.new);
+        let most = if self.replace_all {
+            usize::MAX
+        } else {
+            PLACES_COUNTED
+        };
+        let exact = matching::find(self.text, &old, most);
+        if exact.ranges.is_empty() {
+            return self.run_by_unicode(&old, &new, most);
+        }
+        self.check_places(&exact.ranges, exact.complete)?;
+        let splits = |it: &&std::ops::Range<usize>| unicode::splits_a_character(self.text, it);
+        let n_splits = exact.ranges.iter().filter(splits).count();
+        let notes = (n_splits > 0).then(|| {
+            "the text that was replaced begins or ends inside a character with its marks"
+                .to_string()
+        });
+        let look_alikes = if self.unicode_fallback {
+            let alike = unicode::find(self.text, &old, PLACES_LISTED).ranges();
+            let others = alike.iter().filter(|it| !exact.ranges.contains(it));
+            others.map(|it| self.place(it.start)).collect()
+        } else {
+            Vec::new()
+        };
+        let n_hits = exact.ranges.len();
+        let splices = exact.ranges.into_iter();
+        Ok(Edited {
+            splices: splices
+                .flat_map(|hit| rewrite::replace(self.text, hit, &new))
+                .collect(),
+            n_hits,
+            unicode_normalized: false,
+            look_alikes,
+            notes: notes.into_iter().collect(),
+        })
+    }
+
+    fn run_by_unicode(&self, old: &str, new: &str, most: usize) -> Result<Edited, FsError> {
+        let not_found = || {
+            let what = format!("cannot edit \"{}\": oldString was not found", self.path);
+            let remedy =
+                "re-read the file and copy the text exactly, blanks and line breaks included";
+            FsError::new(Code::FsEditNotFound, what, remedy).at(self.path, self.uri)
+        };
+        if !self.unicode_fallback {
+            return Err(not_found());
+        }
+        let alike = unicode::find(self.text, old, most);
+        let ranges = alike.ranges();
+        if ranges.is_empty() {
+            return Err(not_found());
+        }
+        self.check_places(&ranges, alike.complete)?;
+        if unicode::alike(old, new) {
+            let what = format!(
+                "cannot edit \"{}\": oldString and newString differ only in how characters are written, and oldString is not there as written",
+                self.path
+            );
+            let remedy =
+                "copy the text exactly as it is in the file, if its characters are to change";
+            return Err(FsError::new(Code::FsNoChange, what, remedy).at(self.path, self.uri));
+        }
+        Ok(Edited {
+            splices: unicode::replace(self.text, &alike, old, new),
+            n_hits: ranges.len(),
+            unicode_normalized: true,
+            look_alikes: Vec::new(),
+            notes: Vec::new(),
+        })
+    }
+
+    fn place(&self, byte: usize) -> Place {
+        let (line, column) = self.text.line_column(byte);
+        Place { line, column }
+    }
+
+    /// Refuses more than one place, unless all are meant and can all be replaced.
+    fn check_places(
+        &self,
+        places: &[std::ops::Range<usize>],
+        complete: bool,
+    ) -> Result<(), FsError> {
+        let overlap = places.windows(2).any(|pair| pair[1].start < pair[0].end);
+        if !overlap && (places.len() <= 1 || self.replace_all) {
+            return Ok(());
+        }
+        let matches: Vec<Match> = places
+            .iter()
+            .take(PLACES_LISTED)
+            .map(|place| {
+                let Place { line, column } = self.place(place.start);
+                Match {
+                    line,
+                    column,
+                    context: None,
+                }
+            })
+            .collect();
+        let mut lines: Vec<String> = matches.iter().map(|it| it.line.to_string()).collect();
+        lines.dedup();
+        let what = format!(
+            "cannot edit \"{}\": oldString was found at {}{} places ({} {}{})",
+            self.path,
+            if complete { "" } else { "at least " },
+            places.len(),
+            if lines.len() == 1 { "line" } else { "lines" },
+            lines.join(", "),
+            if places.len() > PLACES_LISTED {
+                ", …"
+            } else {
+                ""
+            },
+        );
+        let remedy = if overlap {
+            "add context around the one that you mean (the places overlap, so they cannot all be replaced)"
+        } else {
+            "add context around the one that you mean, or set replaceAll"
+        };
+        let mut err = FsError::new(Code::FsAmbiguousEdit, what, remedy).at(self.path, self.uri);
+        err.matches = matches;
+        Err(err)
+    }
+}

@@ -1,0 +1,152 @@
+//! What happens in a run, as data.
+//!
+//! Invariant: an action can be played in any state; where it makes no sense it does nothing. So any list of actions is a
+//! run, and what is left of one after some were deleted is a run too.
+
+use std::fmt;
+
+/// How a client is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)]
+pub(super) struct Setup {
+    pub(super) utf8: bool,
+    pub(super) lone_cr_is_text: bool,
+    /// It checks what it is asked to apply.
+    pub(super) strict: bool,
+    pub(super) sync: bool,
+    /// It says why it refused.
+    pub(super) codes: bool,
+    /// Texts get a final line break when they are opened.
+    pub(super) adds_final_break: bool,
+    /// It says that it applied what it did not.
+    pub(super) liar: bool,
+    /// Texts are so large that work on them is given away.
+    pub(super) large: bool,
+}
+
+impl Setup {
+    /// A strict client that does everything right.
+    pub(super) const STRICT: Self = Self {
+        utf8: false,
+        lone_cr_is_text: false,
+        strict: true,
+        sync: true,
+        codes: true,
+        adds_final_break: false,
+        liar: false,
+        large: false,
+    };
+}
+
+/// How pending changes are reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// As they were made, in one notification.
+    Exact,
+    /// As they were made, one notification each.
+    Split,
+    /// One span that turns the old text into the new one.
+    Minimal,
+    /// A deletion, then an insertion.
+    Halves,
+    /// The full text.
+    Full,
+}
+
+/// How the editor deals with what it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// As it should, reporting in this style.
+    Right(Style),
+    /// Applies; it reports and answers when it settles, with whatever was typed until then.
+    Later,
+    /// Answers first, reports when it flushes.
+    AnswerFirst,
+    /// Does nothing and says so.
+    Refuse,
+    /// The request fails.
+    Fail,
+    /// (A liar) does nothing and says that it did.
+    Skip,
+    /// (A liar) applies the first half without looking.
+    Half,
+}
+
+/// What happens to a file behind everybody's back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Behind {
+    Append(&'static str),
+    /// Back to what it held that many changes ago.
+    Earlier(u8),
+    Write(&'static str),
+    Vanish,
+}
+
+/// What work on the disk runs into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Luck {
+    Good,
+    /// The system refuses the n-th change.
+    Bad(u8),
+    /// The same, and what was done before cannot be undone because somebody changed it again.
+    Worse(u8),
+}
+
+/// One change of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Replaces `chars` characters of what the session saw last.
+    Edit { file: u8, at: u16, chars: u8, new: &'static str, all: bool },
+    /// Writes what the session saw last with `text` in front, or just `text`.
+    Write { file: u8, text: &'static str, keep: bool },
+    Delete { file: u8 },
+    Rename { file: u8, to: u8 },
+}
+
+/// The changes of a call; prints as Rust.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Steps(pub(super) Vec<Step>);
+
+impl fmt::Debug for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Steps(vec!{:?})", self.0)
+    }
+}
+
+/// Something that happens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Action {
+    // people
+    Open { file: u8 },
+    Close { file: u8, flush: bool },
+    Save { file: u8 },
+    Reload { file: u8, same_version: bool },
+    Type { file: u8, at: u16, text: &'static str },
+    Erase { file: u8, at: u16, chars: u8 },
+    Undo { file: u8 },
+    Redo { file: u8 },
+    SwitchEol { file: u8 },
+    // the editor
+    Flush { file: u8, style: Style },
+    Handle { nth: u8, manner: Manner },
+    Settle { nth: u8, style: Style },
+    /// The next message of the editor arrives.
+    Deliver,
+    /// The editor ends and all its documents with it.
+    Die,
+    // the disk
+    Meddle { file: u8, how: Behind },
+    Hint { file: u8 },
+    Work { nth: u8, luck: Luck },
+    Finish { nth: u8 },
+    // agents
+    OpenSession { session: u8 },
+    CloseSession { session: u8 },
+    Disconnect { connection: u8 },
+    Read { session: u8, file: u8, from: u8, lines: u8 },
+    Change { session: u8, steps: Steps, dry_run: bool },
+    Ledger { session: u8, file: Option<u8> },
+    Cancel { nth: u8 },
+    // time
+    Wait { ms: u16 },
+}
