@@ -382,3 +382,62 @@ test('every option, command, event and function is in the help', function()
     T.has(help, name)
   end
 end)
+
+test('a plugin manager may load it late, and call setup', function()
+  local child = Child.start({
+    files = { ['a.txt'] = 'one\n' },
+    plugin = false,
+    args = { '--cmd', 'set noloadplugins', 'a.txt' },
+  })
+  child:lua(
+    [[
+    local plugin, sidecar = ...
+    vim.opt.runtimepath:append(plugin)
+    vim.cmd.source(plugin .. '/plugin/abreast.lua')
+    require('abreast').setup({ cmd = sidecar, highlight = { sign = '!' } })
+  ]],
+    Child.plugin,
+    Child.sidecar()
+  )
+  child:ready()
+  child:shared()
+  child:session()
+  child:in_step()
+  child:lua([[require('abreast').setup({ highlight = { sign = '?' } })]])
+end)
+
+test('a package in `pack/` works with `:packadd`, through a symlink', function()
+  local pack = T.workspace()
+  vim.fn.mkdir(pack .. '/pack/abreast/opt', 'p')
+  vim.uv.fs_symlink(Child.plugin, pack .. '/pack/abreast/opt/abreast')
+  local child = Child.start({
+    files = { ['a.txt'] = 'one\n' },
+    plugin = false,
+    args = { '--cmd', 'set packpath^=' .. pack, '+packadd abreast', 'a.txt' },
+  })
+  if vim.fn.glob(Child.repository .. '/target/*/abreast') == '' then
+    child:lua([[require('abreast').setup({ cmd = ... })]], Child.sidecar())
+  end
+  child:ready()
+  child:shared()
+end)
+
+test('the demo comes to its end, beside somebody who types', function()
+  local child = Child.start({
+    files = { ['shopping.py'] = T.read(Child.plugin .. '/demo/shopping.py') },
+    env = { ABREAST_DEMO_PAUSE_MS = '20' },
+  })
+  child:edit('shopping.py')
+  child:cmd('luafile ' .. Child.plugin .. '/demo/agent.lua')
+  child:type('Gofresh = [')
+  T.wait('the agent of the demo', function()
+    child:type('1, ')
+    return child:lua('return vim.g.abreast_demo'):find('the agent is done: %d+ edits')
+  end, 30000)
+  child:type(']<Esc>')
+  local text = child:text()
+  T.has(text, 'def cheapest(prices: list[float]):\n    """Return what is cheapest."""\n')
+  local _, n_docs = text:gsub('"""Return', '')
+  eq(n_docs, 8)
+  T.has(text, '\nfresh = [1, 1')
+end)
