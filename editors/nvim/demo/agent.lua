@@ -44,11 +44,35 @@ local function pause(ms)
 end
 
 local path = vim.api.nvim_buf_get_name(0)
+local n_landed, n_refused = 0, 0
+
+--- Makes the edit. Where the human was faster, looks again, and tries again if it still makes sense.
+--- @param session Abreast.Session
+--- @param old string
+--- @param new string
+local function edit(session, old, new)
+  for _ = 1, 10 do
+    local _, refusal = session:edit({ path = path, oldString = old, newString = new })
+    if not refusal then
+      n_landed = n_landed + 1
+      return
+    end
+    n_refused = n_refused + 1
+    say('refused: ' .. refusal.message)
+    local read = session:read({ path = path })
+    if not read or not read.text:find(old, 1, true) then
+      return
+    end
+  end
+end
 
 abreast.run(function()
-  local session = abreast.open_session({ label = 'demo agent' })
-  local n_landed, n_refused = 0, 0
-  for _ = 1, 200 do
+  local session = abreast.open_session({
+    label = 'demo agent',
+    -- What counts is that the text to be replaced has not changed.
+    options = { freshness = 'region' },
+  })
+  for _ = 1, 100 do
     local read, err = session:read({ path = path })
     if not read then
       return say(tostring(err))
@@ -58,20 +82,10 @@ abreast.run(function()
       break
     end
     say(
-      ('the agent has read the file and thinks … (%d edits, %d refused)'):format(
-        n_landed,
-        n_refused
-      )
+      ('the agent has read the file and thinks (%d edits, %d refused)'):format(n_landed, n_refused)
     )
     pause(PAUSE_MS)
-    local _, refusal = session:edit({ path = path, oldString = old, newString = new })
-    if refusal then
-      n_refused = n_refused + 1
-      say('refused: ' .. refusal.message)
-      pause(PAUSE_MS)
-    else
-      n_landed = n_landed + 1
-    end
+    edit(session, old, assert(new))
   end
   say(
     ('the agent is done: %d edits, %d refused because you were faster'):format(n_landed, n_refused)

@@ -38,9 +38,12 @@ vim.api.nvim_create_autocmd({ 'BufReadPost', 'BufNewFile', 'BufFilePost', 'BufWr
   end,
 })
 
--- Loaded late, for instance by a plugin manager: the files are there already.
+-- Files may be there already: a plugin manager may come late, and `:packadd` on the command line.
+local function share_all()
+  require('abreast.buffers').on_buffers()
+end
 if vim.v.vim_did_enter == 1 then
-  vim.schedule(function()
-    require('abreast.buffers').on_buffers()
-  end)
+  vim.schedule(share_all)
+else
+  vim.api.nvim_create_autocmd('VimEnter', { group = group, once = true, callback = share_all })
 end
