@@ -46,7 +46,7 @@ end
 local path = vim.api.nvim_buf_get_name(0)
 local n_landed, n_refused = 0, 0
 
---- Makes the edit. Where the human was faster, looks again, and tries again if it still makes sense.
+--- Makes the edit. Where the human was faster, looks again, and tries again if it makes sense.
 --- @param session Abreast.Session
 --- @param old string
 --- @param new string

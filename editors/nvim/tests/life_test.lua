@@ -175,7 +175,6 @@ end)
 test('a sidecar that dies is started again, documents and sessions with it', function()
   local child = Child.start({ files = { ['a.txt'] = 'one\ntwo\n' } })
   child:edit('a.txt')
-  child:session()
   child:lua([[
     _G.kinds = {}
     vim.api.nvim_create_autocmd('User', {
@@ -183,6 +182,7 @@ test('a sidecar that dies is started again, documents and sessions with it', fun
       callback = function(args) table.insert(_G.kinds, args.data.kind) end,
     })
   ]])
+  child:session()
   child:must('read', { path = 'a.txt' })
   child:type('ccONE<Esc>')
   -- A call that the dying process does not answer any more.
@@ -441,4 +441,16 @@ test('the demo comes to its end, beside somebody who types', function()
   local _, n_docs = text:gsub('"""Return', '')
   eq(n_docs, 8)
   T.has(text, '\nfresh = [1, 1')
+end)
+
+test('what stops all LSP clients stops it, and the next file starts it again', function()
+  local child = Child.start({ files = { ['a.txt'] = 'one\n', ['b.txt'] = 'x\n' } })
+  child:edit('a.txt')
+  for _, force in ipairs({ false, true }) do
+    child:lua('vim.lsp.stop_client(vim.lsp.get_clients(), ...)', force)
+    wait_for_state(child, 'stopped')
+    eq(child:messages(), '')
+    child:edit('b.txt')
+    child:cmd('bwipeout')
+  end
 end)

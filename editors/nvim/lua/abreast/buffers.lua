@@ -83,10 +83,16 @@ end
 --- Neovim would go on to report changes under the new name, of a document that was never opened.
 --- @param bufnr integer
 local function before_rename(bufnr)
-  if not is_attached(bufnr) then
+  local wire = state().wire
+  local document = wire and wire:of_buffer(bufnr)
+  if wire and document then
+    wire:resync(document)
+  end
+  if is_attached(bufnr) then
+    vim.lsp.buf_detach_client(bufnr, state().client_id)
+  elseif not document then
     return
   end
-  vim.lsp.buf_detach_client(bufnr, state().client_id)
   disk.forget(bufnr)
   -- BufFilePost attaches it again, and does not come if the renaming fails.
   vim.schedule(function()

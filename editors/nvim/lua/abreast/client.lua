@@ -179,7 +179,8 @@ local function on_exit(wire, code, signal)
     return
   end
   it.wire, it.client_id, it.sessions = nil, nil, {}
-  local was_expected = it.is_stopping
+  -- By us, or by what stops all LSP clients.
+  local was_expected = it.is_stopping or wire.is_ending
   it.is_stopping = false
   if was_expected then
     if it.state ~= 'failed' then
@@ -260,12 +261,8 @@ local function client_config(root)
     end
     wire = wires.new(rpc)
     it.wire = wire
-    for method, handler in pairs(require('abreast.handlers').of(wire)) do
-      result.handlers[method] = handler
-    end
     return wire:public(on_initialized)
   end
-  result.handlers = {}
   return result
 end
 
@@ -312,7 +309,11 @@ function M.start(on_ready)
     return
   end
   it.client_id = id
-  assert(it.wire).client_id = id
+  local wire, client = assert(it.wire), assert(M.lsp_client())
+  wire.client_id = id
+  for method, handler in pairs(require('abreast.handlers').of(wire)) do
+    client.handlers[method] = handler
+  end
 end
 
 --- @return boolean was_running

@@ -10,6 +10,7 @@ local M = {}
 
 --- A huge edit is shown by its beginning.
 local MAX_SIGNS = 1000
+local MAX_LABEL_CHARS = 40
 
 local namespace = api.nvim_create_namespace('abreast')
 
@@ -43,7 +44,9 @@ function M.show(bufnr, hunks, label)
       end
     end
     if options.virtual_text and idx == 1 then
-      local words = hunk.last < hunk.first and label .. ' deleted here' or label
+      -- The label is an agent's own words.
+      local name = vim.fn.strcharpart(label:gsub('%c', ' '), 0, MAX_LABEL_CHARS)
+      local words = hunk.last < hunk.first and name .. ' deleted here' or name
       local virtual_text = { { '  ' .. words, 'AbreastText' } }
       local place = { virt_text = virtual_text, hl_mode = 'combine' }
       table.insert(marks, mark(bufnr, hunk.first - 1, place))

@@ -34,6 +34,7 @@ local FLUSH = '$/abreast/flush'
 --- @class Abreast.Wire
 --- @field documents table<string, Abreast.Document> By URI.
 --- @field client_id? integer
+--- @field is_ending boolean Somebody has asked the process to end.
 --- @field private rpc table
 --- @field private pending table<fun(err: table?, result: any), true>
 local Wire = {}
@@ -42,7 +43,7 @@ Wire.__index = Wire
 --- @param rpc table What `vim.lsp.rpc.start` returned.
 --- @return Abreast.Wire
 function M.new(rpc)
-  return setmetatable({ rpc = rpc, documents = {}, pending = {} }, Wire)
+  return setmetatable({ rpc = rpc, documents = {}, is_ending = false, pending = {} }, Wire)
 end
 
 --- What Neovim's client talks to instead of the process.
@@ -52,11 +53,15 @@ function Wire:public(on_initialized)
   local rpc = self.rpc
   return {
     is_closing = rpc.is_closing,
-    terminate = rpc.terminate,
+    terminate = function()
+      self.is_ending = true
+      rpc.terminate()
+    end,
     notify = function(method, params)
       return self:notify(method, params)
     end,
     request = function(method, params, callback, on_reply)
+      self.is_ending = self.is_ending or method == 'shutdown'
       if method ~= 'initialize' then
         return rpc.request(method, params, callback, on_reply)
       end
