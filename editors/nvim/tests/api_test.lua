@@ -483,3 +483,30 @@ test('documentState tells what text does not', function()
   end)
   expect({ dirty = true, conflict = true })
 end)
+
+test('creating, deleting and renaming are not done behind the back of a buffer', function()
+  local child = start()
+  child:session()
+  local create = { kind = 'write', path = 'a.txt', content = 'new\n' }
+  create.guard = { kind = 'createIfAbsent' }
+  child:must('read', { path = 'a.txt' })
+  child:must('read', { path = 'b.txt' })
+  local _, err = child:call('apply', { changes = { create } })
+  T.ok(err, 'an existing file survives a create')
+  eq(T.read(child.dir .. '/a.txt'), 'one\ntwo\nthree\n')
+  child:type('ccONE<Esc>')
+  child:must('read', { path = 'a.txt' })
+  for _, change in ipairs({
+    { kind = 'delete', path = 'a.txt' },
+    { kind = 'rename', path = 'a.txt', newPath = 'c.txt' },
+    { kind = 'rename', path = 'b.txt', newPath = 'a.txt' },
+  }) do
+    local _, refusal = child:call('apply', { changes = { change } })
+    T.ok(refusal, vim.inspect(change))
+    eq(child:lines(), { 'ONE', 'two', 'three' })
+    eq(T.read(child.dir .. '/a.txt'), 'one\ntwo\nthree\n')
+    eq(T.read(child.dir .. '/b.txt'), 'uno\ndos\n')
+  end
+  child:must('apply', { changes = { { kind = 'delete', path = 'b.txt' } } })
+  eq(T.read(child.dir .. '/b.txt'), nil)
+end)

@@ -57,14 +57,17 @@ end
 function M.on_buffer(bufnr)
   if not is_file(bufnr) then
     return
-  elseif state().state == 'running' then
+  end
+  local it = state()
+  if it.state == 'running' then
     attach(bufnr)
-  elseif
-    state().state == 'stopped'
-    and config.get().autostart
-    and not state().is_stopped_by_user
-  then
-    client().start()
+  elseif it.state == 'stopped' and config.get().autostart and not it.is_stopped_by_user then
+    -- Not before the file is on the screen.
+    vim.schedule(function()
+      if it.state == 'stopped' and not it.is_stopped_by_user then
+        client().start()
+      end
+    end)
   end
 end
 

@@ -255,8 +255,6 @@ function Child:in_step(what)
   T.eq(read.text, (raw:gsub('\r\n', '\n')), what or "the sidecar's text is the buffer's")
 end
 
---- Everything typed is on the wire and everything sent has arrived.
---- @param code string
 function Child:stop()
   vim.fn.jobstop(self.channel)
 end
