@@ -463,6 +463,30 @@ test('nothing is put into the change list, the marks of changes, or the messages
   eq(child:messages(), '')
 end)
 
+test('a Neovim whose flush sends nothing does not get an edit past the guard', function()
+  local child = start()
+  child:lua([[require('abreast.client').get().wire.flush = function() end]])
+  local it = params(child, { { name = 'a.txt', edits = two, old = { 'two' } } })
+  child:type('otwo<Esc>')
+  refused(child, 'version', it)
+  eq(child:lua('return fake.log[#fake.log - 1][3].contentChanges'), {
+    { text = 'one\ntwo\ntwo\nthree\n' },
+  })
+  -- What Neovim reports later is in that text already.
+  child:type('Gofour<Esc>')
+  local log = T.wait('the late report', function()
+    local log = child:lua('return fake.log')
+    return log[#log][2] == 'textDocument/didChange' and log
+  end)
+  eq(log[#log][3].contentChanges, { { text = 'one\ntwo\ntwo\nthree\nfour\n' } })
+  child:type('gg0x')
+  log = T.wait('the next report', function()
+    local later = child:lua('return fake.log')
+    return #later > #log and later
+  end)
+  T.ok(log[#log][3].contentChanges[1].range, 'then changes as usual')
+end)
+
 test("a user's patch of vim.lsp.util changes nothing", function()
   local child = start()
   child:lua([[

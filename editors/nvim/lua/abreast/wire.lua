@@ -26,6 +26,8 @@ local FLUSH = '$/abreast/flush'
 --- @field is_unsynced boolean Open here, but it cannot be sent.
 --- @field instance integer How often it was opened on this connection.
 --- @field version integer What was last sent.
+--- @field tick integer What Neovim called it: its own number for that version.
+--- @field is_ahead boolean What was sent has changes in it that Neovim has yet to report.
 --- @field endofline boolean What was last sent.
 --- @field fileformat string What was last sent.
 --- @field n_lines integer What was last sent.
@@ -104,6 +106,8 @@ function Wire:document(uri)
       is_unsynced = false,
       instance = 0,
       version = 0,
+      tick = 0,
+      is_ahead = false,
       endofline = true,
       fileformat = 'unix',
       n_lines = 0,
@@ -156,9 +160,18 @@ function Wire:of_buffer(bufnr)
   return document and self:buffer(document) == bufnr and document or nil
 end
 
+--- Neovim's number for the text as it is, sent or held back.
+--- @param bufnr integer
+--- @return integer?
+local function tick_of(bufnr)
+  return vim.tbl_get(vim.lsp.util, 'buf_versions', bufnr)
+end
+
+--- Notes that the sidecar has the text as it is.
 --- @param document Abreast.Document
 --- @param bufnr integer
 local function note_sent(document, bufnr)
+  document.tick = tick_of(bufnr) or document.tick
   document.endofline = vim.bo[bufnr].endofline
   document.fileformat = vim.bo[bufnr].fileformat
   document.n_lines = api.nvim_buf_line_count(bufnr)
@@ -242,6 +255,7 @@ function Wire:opened(params)
   document.instance = document.instance + 1
   document.version = sent.version or 0
   document.told = nil
+  document.is_ahead = false
   if bufnr then
     note_sent(document, bufnr)
   end
@@ -280,6 +294,7 @@ function Wire:send_full(document, bufnr)
     return true
   end
   document.version = document.version + 1
+  document.is_ahead = document.is_ahead or (tick_of(bufnr) or document.tick) ~= document.tick
   note_sent(document, bufnr)
   return self.rpc.notify('textDocument/didChange', {
     textDocument = { uri = document.uri, version = document.version },
@@ -317,11 +332,13 @@ function Wire:changed(params)
   if not document.is_open then
     return self:reopen(document, bufnr)
   end
-  local is_same_kind = document.endofline == vim.bo[bufnr].endofline
+  document.tick = sent.version or document.tick
+  local is_usual = not document.is_ahead
+    and document.endofline == vim.bo[bufnr].endofline
     and document.fileformat == vim.bo[bufnr].fileformat
-  local is_usual = is_same_kind
     and (document.endofline or not reach_past_end(document, params.contentChanges))
   if not is_usual then
+    document.is_ahead = false
     return self:send_full(document, bufnr)
   end
   for _, change in ipairs(params.contentChanges) do
@@ -395,7 +412,8 @@ function Wire:flush()
   end
 end
 
---- Makes the sidecar's text of an open document the buffer's, after `flush`.
+--- Makes the sidecar's text of an open document the buffer's, after `flush`: there may have been
+--- a change that Neovim does not report, or a flush that did not send everything.
 --- @param document Abreast.Document
 function Wire:settle(document)
   local bufnr = self:buffer(document)
@@ -403,7 +421,9 @@ function Wire:settle(document)
     return
   end
   local bo = vim.bo[bufnr]
-  if document.endofline ~= bo.endofline or document.fileformat ~= bo.fileformat then
+  local is_sent = (tick_of(bufnr) or document.tick) == document.tick
+  local is_same_kind = document.endofline == bo.endofline and document.fileformat == bo.fileformat
+  if not is_sent or not is_same_kind then
     self:send_full(document, bufnr)
   end
 end
