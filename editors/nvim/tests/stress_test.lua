@@ -22,7 +22,7 @@ end
 --- @param seed integer
 --- @param paths string[]
 --- @param request string A Lua expression: how the agent asks.
---- @param until_corrupted? boolean Tries up to 500 times, and stops at the first corruption.
+--- @param until_corrupted? boolean Tries up to 3000 times, and stops at the first corruption.
 local function start_agent(child, seed, paths, request, until_corrupted)
   child:lua(
     ([[
@@ -34,13 +34,13 @@ local function start_agent(child, seed, paths, request, until_corrupted)
       paths = paths,
       n_tries = n_tries,
       random = random,
-      pause = function() return random(0, 12) end,
+      pause = function() return random(0, until_corrupted and 3 or 12) end,
       until_corrupted = until_corrupted,
     })
   ]]):format(request),
     seed,
     paths,
-    until_corrupted and 500 or N_TRIES,
+    until_corrupted and 3000 or N_TRIES,
     Child.plugin .. '/tests',
     until_corrupted or false
   )

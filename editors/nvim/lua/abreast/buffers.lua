@@ -32,23 +32,32 @@ local function is_file(bufnr)
 end
 
 --- @param bufnr integer
+--- @return string? why It is not to be shared.
+local function why_not(bufnr)
+  local options = config.get()
+  if options.attach and not options.attach(bufnr) then
+    return 'is left out by the option `attach`'
+  end
+  local n_bytes = api.nvim_buf_get_offset(bufnr, api.nvim_buf_line_count(bufnr))
+  if n_bytes > options.max_bytes then
+    return 'has more than `max_bytes`'
+  end
+end
+
+--- @param bufnr integer
 local function attach(bufnr)
   local wire = assert(state().wire)
-  local attach_if = config.get().attach
-  if attach_if and not attach_if(bufnr) then
-    return
-  end
   wire:expect(bufnr)
   disk.note_late(bufnr)
-  local n_bytes = api.nvim_buf_get_offset(bufnr, api.nvim_buf_line_count(bufnr))
-  if n_bytes > config.get().max_bytes then
-    local document = wire:document(vim.uri_from_bufnr(bufnr))
+  local document = wire:document(vim.uri_from_bufnr(bufnr))
+  local why = why_not(bufnr)
+  if why then
     if not document.is_unsynced then
-      wire:unsync(document, document.uri .. ' has more than `max_bytes`')
+      wire:unsync(document, document.uri .. ' ' .. why)
     end
   elseif vim.lsp.buf_attach_client(bufnr, assert(state().client_id)) then
     -- It may have been attached before it had a name.
-    wire:review(wire:document(vim.uri_from_bufnr(bufnr)))
+    wire:review(document)
   end
 end
 
@@ -144,7 +153,7 @@ local function add_folder(dir)
   local folders = lsp_client.workspace_folders or {}
   for _, folder in ipairs(folders) do
     local path = vim.uri_to_fname(folder.uri)
-    if root == path or vim.startswith(root, path:gsub('/*$', '/')) then
+    if root == path or vim.startswith(root, path == '/' and path or path .. '/') then
       return
     end
   end

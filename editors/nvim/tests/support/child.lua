@@ -8,12 +8,16 @@ local here = debug.getinfo(1, 'S').source:sub(2):match('^(.*)/support/')
 M.plugin = vim.fn.fnamemodify(here, ':h')
 M.repository = vim.fn.fnamemodify(M.plugin, ':h:h')
 
+--- The sidecar to test with: the newest build, unless ABREAST_BIN names one.
 --- @return string
 function M.sidecar()
-  local path = vim.env.ABREAST_BIN
-  for _, profile in ipairs({ 'release', 'debug' }) do
-    path = path or vim.fn.exepath(('%s/target/%s/abreast'):format(M.repository, profile))
-    path = path ~= '' and path or nil
+  local path, built = vim.env.ABREAST_BIN, nil
+  for _, profile in ipairs(path and {} or { 'release', 'debug' }) do
+    local candidate = ('%s/target/%s/abreast'):format(M.repository, profile)
+    local stat = vim.uv.fs_stat(candidate)
+    if stat and (not built or stat.mtime.sec > built) then
+      path, built = candidate, stat.mtime.sec
+    end
   end
   return assert(path, 'no sidecar: run `cargo build`, or set ABREAST_BIN')
 end
