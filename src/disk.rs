@@ -335,10 +335,6 @@ impl Disk for RealDisk {
     }
 
     fn look_back(&self, watch: &mut Watch) -> Vec<LateSave> {
-        let fs = Fs::default();
-        let watched = watch.0.iter_mut();
-        watched
-            .filter_map(|watched| watched.look_back(&fs))
-            .collect()
+        watch::look_back(&Fs::default(), &mut watch.0)
     }
 }

@@ -124,8 +124,8 @@ pub struct Entry {
     pub snapshot: Option<Text>,
     /// Which lines of it were shown.
     pub shown: Lines,
-    /// The status last told by `ledgerChanged` or by an answer.
-    pub told: Status,
+    /// The status last told by `ledgerChanged` or by an answer; none: whatever it is, it has to be told.
+    pub told: Option<Status>,
     /// The turn in which it was observed, where the host numbers turns: it authorises from the next one on. None for
     /// the session's own changes, which count at once.
     pub turn: Option<u64>,
@@ -270,7 +270,7 @@ mod tests {
             seq,
             snapshot: None,
             shown,
-            told: Status::Fresh,
+            told: Some(Status::Fresh),
             turn: None,
         }
     }

@@ -222,15 +222,15 @@ impl Candidates {
         }
     }
 
-    /// Chooses the file; the second part says whether it exists on disk. A file that is only in the editor is there too.
+    /// Chooses the file. One that is only in the editor exists, too.
     pub fn pick(
         self,
         name: &str,
         lookups: &Lookups,
         is_open: impl Fn(&FileKey) -> bool,
-    ) -> Result<(FileKey, bool), Failure> {
+    ) -> Result<FileKey, Failure> {
         let paths = match self {
-            Self::Document(uri) => return Ok((FileKey::Uri(uri), false)),
+            Self::Document(uri) => return Ok(FileKey::Uri(uri)),
             Self::Paths(paths) => paths,
         };
         let found: Vec<_> = paths
@@ -254,7 +254,7 @@ impl Candidates {
             return Err(foreign(name).into());
         }
         match resolved {
-            Ok(resolved) => Ok((FileKey::Path(resolved.path.clone()), resolved.exists)),
+            Ok(resolved) => Ok(FileKey::Path(resolved.path.clone())),
             Err(err) if err.kind == DiskErrorKind::InvalidPath => {
                 Err(Failure::params(format!("path: {}", err.detail)))
             }

@@ -5,6 +5,7 @@
 //! the next, stale before any match, and nothing is planned unless all is well.
 
 mod checks;
+mod diagnose;
 mod edit;
 mod sequence;
 pub mod stale;
@@ -22,6 +23,9 @@ use crate::{
     },
     version::Version,
 };
+
+/// How many bytes are looked at in the time that one change takes, whatever it changes.
+const CHANGE_COST: usize = 4 << 10;
 
 /// The content of a file when the plan was made.
 #[derive(Debug, Clone)]
@@ -145,13 +149,13 @@ pub struct Plan {
 }
 
 impl PlanJob {
-    /// About how many bytes have to be looked at.
+    /// About how many bytes have to be looked at, or could have been in the time that the changes themselves take.
     pub fn cost(&self) -> usize {
         let len = |file: &FileInput| match &file.content {
             Content::Text(text, _) => text.len_bytes(),
             Content::Absent | Content::Refused(_) => 0,
         };
-        self.files.iter().map(len).sum()
+        self.files.iter().map(len).sum::<usize>() + self.steps.len() * CHANGE_COST
     }
 
     /// Makes the plan, or tells the first errors.

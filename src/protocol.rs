@@ -101,7 +101,19 @@ options! {
         trust_client: bool = "trustClient",
         images: Images = "images",
         listen: Listen = "listen",
-        limits: LimitMembers = "limits",
+        limits: Value = "limits",
+    }
+}
+
+options! {
+    /// `limits` as sent.
+    LimitMembers {
+        read_lines: usize = "readLines",
+        read_bytes: usize = "readBytes",
+        line_chars: usize = "lineChars",
+        file_bytes: u64 = "fileBytes",
+        diff_bytes: usize = "diffBytes",
+        pending: usize = "pending",
     }
 }
 
@@ -183,19 +195,6 @@ pub struct Images {
 pub enum Listen {
     Default(bool),
     At(String),
-}
-
-/// Limits as sent.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct LimitMembers {
-    pub read_lines: Option<usize>,
-    pub read_bytes: Option<usize>,
-    pub line_chars: Option<usize>,
-    pub file_bytes: Option<u64>,
-    pub diff_bytes: Option<usize>,
-    pub pending: Option<usize>,
 }
 
 /// Limits in force.
@@ -291,15 +290,13 @@ impl ServerOptions {
     ///
     /// A sentence that names the member with the wrong value.
     pub fn parse(value: Option<Value>) -> Result<(Self, Vec<String>), String> {
-        let mut map = match value {
-            None | Some(Value::Null) => serde_json::Map::new(),
-            Some(Value::Array(items)) if items.is_empty() => serde_json::Map::new(),
-            Some(Value::Object(map)) => map,
-            Some(_) => return Err("initializationOptions: expected an object".to_string()),
-        };
+        let mut map = members(value).ok_or("initializationOptions: expected an object")?;
         let session = SessionOptions::take(&mut map)?;
         let server = ServerMembers::take(&mut map)?;
-        let sent = server.limits.unwrap_or_default();
+        let mut limits = members(server.limits).ok_or("limits: expected an object")?;
+        let sent = LimitMembers::take(&mut limits).map_err(|err| format!("limits.{err}"))?;
+        let unknown = map.into_iter().map(|(key, _)| key);
+        let unknown = unknown.chain(limits.into_iter().map(|(key, _)| format!("limits.{key}")));
         let limits = Limits::default();
         let positive = |key: &str, value: Option<usize>, default: usize| match value {
             Some(0) => Err(format!("limits.{key}: must be positive")),
@@ -319,7 +316,17 @@ impl ServerOptions {
             trust_client: server.trust_client.unwrap_or(false),
             limits,
         };
-        Ok((options, map.into_iter().map(|(key, _)| key).collect()))
+        Ok((options, unknown.collect()))
+    }
+}
+
+/// The members of an object; Lua sends an empty one as `[]`.
+fn members(value: Option<Value>) -> Option<serde_json::Map<String, Value>> {
+    match value {
+        None | Some(Value::Null) => Some(serde_json::Map::new()),
+        Some(Value::Array(items)) if items.is_empty() => Some(serde_json::Map::new()),
+        Some(Value::Object(map)) => Some(map),
+        Some(_) => None,
     }
 }
 
@@ -756,6 +763,21 @@ pub struct DocumentState {
     pub read_only: Option<bool>,
     pub conflict: Option<bool>,
     pub unsynced: Option<bool>,
+}
+
+impl DocumentState {
+    /// The state of a document that is open without its text being sent.
+    pub fn unsynced(uri: String) -> Self {
+        Self {
+            uri,
+            encoding: None,
+            eol: None,
+            dirty: None,
+            read_only: None,
+            conflict: None,
+            unsynced: Some(true),
+        }
+    }
 }
 
 /// One element of `contentChanges`.

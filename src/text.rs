@@ -261,4 +261,4 @@ impl From<&str> for Text {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

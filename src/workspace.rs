@@ -129,6 +129,18 @@ impl File {
         }
     }
 
+    fn has_session_since(&self, seq: u64) -> bool {
+        let is_session = |it: &&(Author, u64)| matches!(it.0, Author::Session { .. });
+        self.log.iter().filter(is_session).any(|it| it.1 > seq)
+    }
+
+    /// Makes a change a human's that was taken for somebody else's.
+    fn disown(&mut self, seq: u64) {
+        if let Some(change) = self.log.iter_mut().find(|it| it.1 == seq) {
+            change.0 = Author::Human;
+        }
+    }
+
     fn authors_since(&self, seq: u64) -> Vec<Author> {
         let mut authors = Vec::new();
         for (author, _) in self.log.iter().filter(|it| it.1 > seq) {
@@ -326,9 +338,12 @@ impl Workspace {
         name: &str,
         lookups: &Lookups,
     ) -> Result<FileKey, Failure> {
-        self.candidates(session_id, name)?
-            .pick(name, lookups, |key| self.document_of(key).is_some())
-            .map(|(key, _)| key)
+        let candidates = self.candidates(session_id, name)?;
+        // A link may name another file by now; what the editor opened by this name is what everybody means by it.
+        if let Some(key) = self.open_by_path(&candidates) {
+            return Ok(key);
+        }
+        candidates.pick(name, lookups, |key| self.document_of(key).is_some())
     }
 
     fn call(
@@ -478,7 +493,7 @@ impl Workspace {
             Some(AskOwner::Call(id)) => self.call_answered(id, ask, answer),
             Some(AskOwner::Probe(uris)) => self.probe_answered(&uris, answer),
             // An answer to nothing, or to a call that has been answered: settles an edit of unknown outcome, if any.
-            None => self.late_answer(ask),
+            None => self.late_answer(ask, answer),
         }
     }
 

@@ -4,7 +4,8 @@
 //! change expects.
 //!
 //! Not closed: the moment between comparing and writing of a file that must be changed in place, and of any file
-//! where the system cannot exchange.
+//! where the system cannot exchange. A reader who comes between an exchange and its taking back sees our text, and
+//! who opens our file then and writes into it later writes where nobody looks.
 
 use std::{os::fd::OwnedFd, sync::Arc};
 
@@ -132,7 +133,10 @@ fn occupied(fs: &Fs, target: &Place) -> DiskError {
 fn require_content(fs: &Fs, place: &Place, expected: &str) -> Result<(), DiskError> {
     match place.holds(fs, None, expected.as_bytes()) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(changed()),
+        Ok(false) => match fs.stat_at(&place.dir.fd, &place.name) {
+            Ok(None) => Err(gone()),
+            _ => Err(changed()),
+        },
         Err(err) => Err(DiskError::from_errno(err, "read the file")),
     }
 }

@@ -62,7 +62,9 @@ pub(super) fn take_back(
         }
         if let Outcome::Keep(place) = &outcome {
             transaction.litter.retain(|dot| dot != place);
-            kept.push(place.path());
+            if !matches!(fs.stat_at(&place.dir.fd, &place.name), Ok(None)) {
+                kept.push(place.path());
+            }
         }
         if !matches!(outcome, Outcome::Restored) {
             unrestored.push(step_idx);

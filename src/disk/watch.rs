@@ -5,7 +5,7 @@
 //!
 //! Invariant: it is put there only in place of our own text, or where nothing is.
 
-use std::{os::fd::OwnedFd, sync::Arc};
+use std::{fmt, os::fd::OwnedFd, sync::Arc};
 
 use rustix::{
     fs::{Mode, OFlags},
@@ -16,25 +16,31 @@ use super::{
     LateSave,
     fs::{FileId, Fs, Stat, is_unsupported},
     metadata::copy_metadata,
-    transaction::{Content, Place, Step, Transaction, Way, Work, insist, set_content},
+    transaction::{Place, Step, Transaction, Way, Work, insist, set_content},
 };
 
 /// Held open at most, per commit; beyond it files are not watched.
 const N_WATCHED_MAX: usize = 256;
 
+/// Content that may be no text.
+type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
 /// A file that has no name any more.
-#[derive(Debug)]
 pub(super) struct Watched {
     change: usize,
     target: Place,
     file: OwnedFd,
-    expected: Content,
-    /// What is at the target instead, if anything.
-    ours: Option<(FileId, Content)>,
-    /// The last late save, and what it is at the target, if it could be put there.
-    late: Option<(Vec<u8>, Option<FileId>)>,
+    expected: Bytes,
+    /// What we left at the target instead, if anything.
+    left: Option<(FileId, Bytes)>,
     /// A save that was seen once; it may have been half of it.
     unsettled: Option<Stat>,
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Watched").field(&self.target).finish()
+    }
 }
 
 /// Opens the displaced files before they lose their last name.
@@ -48,14 +54,17 @@ pub(super) fn watch(transaction: &mut Transaction) -> Vec<Watched> {
 }
 
 fn watch_step(fs: &Fs, change: usize, step: &mut Step) -> Option<Watched> {
-    let (way, expected, ours) = match &mut step.work {
+    let (way, expected, left) = match &mut step.work {
         Work::Replace {
             ours,
             expected,
             text,
             way,
             ..
-        } => (Some(way), expected, Some((*ours, Arc::clone(text)))),
+        } => {
+            let text: Bytes = text.clone();
+            (Some(way), expected, Some((*ours, text)))
+        }
         Work::Delete { expected } => (None, expected, None),
         Work::Create { .. } | Work::InPlace { .. } | Work::Rename { .. } => return None,
     };
@@ -67,21 +76,43 @@ fn watch_step(fs: &Fs, change: usize, step: &mut Step) -> Option<Watched> {
         change,
         target: step.target.clone(),
         file,
-        expected: Arc::clone(expected),
-        ours,
-        late: None,
+        expected: expected.clone(),
+        left,
         unsettled: None,
     })
 }
 
-impl Watched {
-    /// Looks for a late save; it counts when it has stood still from one look to the next.
-    pub(super) fn look_back(&mut self, fs: &Fs) -> Option<LateSave> {
-        let known = match &self.late {
-            Some((bytes, _)) => &bytes[..],
-            None => self.expected.as_bytes(),
+/// Looks for late saves; one counts when it has stood still from one look to the next.
+pub(super) fn look_back(fs: &Fs, watched: &mut Vec<Watched>) -> Vec<LateSave> {
+    let mut saves = Vec::new();
+    for idx in 0..watched.len() {
+        let Some(bytes) = watched[idx].late_bytes(fs) else {
+            continue;
         };
-        if fs.holds(&self.file, known).unwrap_or(true) {
+        let (restored, displaced) = watched[idx].restore(fs, &bytes).unwrap_or_else(|err| {
+            let path = watched[idx].target.path();
+            tracing::error!("cannot restore a late save of {}: {err}", path.display());
+            (false, None)
+        });
+        saves.push(LateSave {
+            change: watched[idx].change,
+            path: watched[idx].target.path(),
+            bytes: bytes.to_vec(),
+            restored,
+        });
+        if watched.len() < N_WATCHED_MAX {
+            watched.extend(displaced);
+        }
+    }
+    saves
+}
+
+impl Watched {
+    fn late_bytes(&mut self, fs: &Fs) -> Option<Arc<Vec<u8>>> {
+        if fs
+            .holds(&self.file, (*self.expected).as_ref())
+            .unwrap_or(true)
+        {
             self.unsettled = None;
             return None;
         }
@@ -89,32 +120,13 @@ impl Watched {
         if self.unsettled.replace(stat) != Some(stat) {
             return None;
         }
-        let bytes = fs.read(&self.file, u64::MAX).ok()?;
-        let restored = self.restore(fs, &bytes).unwrap_or_else(|err| {
-            let path = self.target.path();
-            tracing::error!("cannot restore a late save of {}: {err}", path.display());
-            None
-        });
-        self.late = Some((bytes.clone(), restored));
-        Some(LateSave {
-            change: self.change,
-            path: self.target.path(),
-            bytes,
-            restored: restored.is_some(),
-        })
+        let bytes = Arc::new(fs.read(&self.file, u64::MAX).ok()?);
+        self.expected = bytes.clone();
+        Some(bytes)
     }
 
-    /// What we left at the target, if anything.
-    fn left(&self) -> Option<(FileId, &[u8])> {
-        match (&self.late, &self.ours) {
-            (Some((bytes, Some(id))), _) => Some((*id, bytes)),
-            (_, Some((id, text))) => Some((*id, text.as_bytes())),
-            (_, None) => None,
-        }
-    }
-
-    /// Puts a late save at the target, unless somebody has changed that.
-    fn restore(&self, fs: &Fs, bytes: &[u8]) -> io::Result<Option<FileId>> {
+    /// Puts a late save at the target, unless somebody has changed that; what it displaces is to be watched, too.
+    fn restore(&mut self, fs: &Fs, bytes: &Arc<Vec<u8>>) -> io::Result<(bool, Option<Self>)> {
         let mut transaction = Transaction::new(fs.clone());
         let (target, dir) = (&self.target, &self.target.dir);
         let dot = transaction.new_dot(dir);
@@ -122,30 +134,45 @@ impl Watched {
         set_content(fs, &copy, bytes)?;
         let (wanted, has) = (fs.stat(&self.file)?, fs.stat(&copy)?);
         copy_metadata(fs, (&self.file, &wanted), (&copy, &has))?;
-        let Some((id, text)) = self.left() else {
+        let now_left: (FileId, Bytes) = (has.id, bytes.clone());
+        let Some((id, left)) = self.left.clone() else {
             return match fs.rename_new(dot.as_pair(), target.as_pair()) {
-                Ok(()) => Ok(Some(has.id)),
-                Err(Errno::EXIST) => Ok(None),
+                Ok(()) => {
+                    self.left = Some(now_left);
+                    Ok((true, None))
+                }
+                Err(Errno::EXIST) => Ok((false, None)),
                 Err(err) => Err(err),
             };
         };
-        if !target.holds(fs, Some(id), text)? {
-            return Ok(None);
+        let is_left = |place: &Place| place.holds(fs, Some(id), (*left).as_ref());
+        if !is_left(target)? {
+            return Ok((false, None));
         }
         match fs.exchange(dir, &dot.name, &target.name) {
             Ok(()) => {}
-            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::NOENT) => return Ok((false, None)),
             Err(err) if is_unsupported(err) => {
                 fs.rename_over(dir, &dot.name, &target.name)?;
-                return Ok(Some(has.id));
+                self.left = Some(now_left);
+                return Ok((true, None));
             }
             Err(err) => return Err(err),
         }
-        if dot.holds(fs, Some(id), text)? {
-            return Ok(Some(has.id));
+        if !is_left(&dot)? {
+            // Saved in this very moment: the newest stays.
+            insist(|| fs.exchange(dir, &dot.name, &target.name))?;
+            return Ok((false, None));
         }
-        // Saved in this very moment: the newest stays.
-        insist(|| fs.exchange(dir, &dot.name, &target.name))?;
-        Ok(None)
+        self.left = Some(now_left.clone());
+        let displaced = dot.open(fs, OFlags::RDONLY)?.map(|(file, _)| Self {
+            change: self.change,
+            target: target.clone(),
+            file,
+            expected: left.clone(),
+            left: Some(now_left),
+            unsettled: None,
+        });
+        Ok((true, displaced))
     }
 }

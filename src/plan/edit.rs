@@ -3,6 +3,7 @@
 //! Invariant: an edit that may mean several places is refused with all of them, never settled by a guess. The exact text
 //! comes first; only if it is nowhere, and the caller asked for it, what is written otherwise but means the same.
 
+use super::diagnose;
 use crate::{
     error::{Code, FsError, Match},
     protocol::Place,
@@ -23,6 +24,8 @@ pub(super) struct Edit<'a> {
     pub(super) new: &'a str,
     pub(super) replace_all: bool,
     pub(super) unicode_fallback: bool,
+    /// True if the caller has read the file: only then a refusal quotes it.
+    pub(super) was_read: bool,
 }
 
 /// What it means.
@@ -77,9 +80,12 @@ impl Edit<'_> {
     fn run_by_unicode(&self, old: &str, new: &str, most: usize) -> Result<Edited, FsError> {
         let not_found = || {
             let what = format!("cannot edit \"{}\": oldString was not found", self.path);
-            let remedy =
-                "re-read the file and copy the text exactly, blanks and line breaks included";
-            FsError::new(Code::FsEditNotFound, what, remedy).at(self.path, self.uri)
+            let miss = diagnose::miss(self.text, old, self.was_read);
+            let err = FsError::new(Code::FsEditNotFound, what, miss.remedy);
+            FsError {
+                nearest: miss.nearest,
+                ..err.at(self.path, self.uri)
+            }
         };
         if !self.unicode_fallback {
             return Err(not_found());
@@ -123,15 +129,20 @@ impl Edit<'_> {
         if !overlap && (places.len() <= 1 || self.replace_all) {
             return Ok(());
         }
+        let contexts = if self.was_read && complete {
+            diagnose::contexts(self.text, places, PLACES_LISTED)
+        } else {
+            vec![None; places.len().min(PLACES_LISTED)]
+        };
         let matches: Vec<Match> = places
             .iter()
-            .take(PLACES_LISTED)
-            .map(|place| {
+            .zip(contexts)
+            .map(|(place, context)| {
                 let Place { line, column } = self.place(place.start);
                 Match {
                     line,
                     column,
-                    context: None,
+                    context,
                 }
             })
             .collect();

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     error::{Code, FsError},
-    ledger::Lines,
-    protocol::{self, Change, Hunk, Operation, Place, Range, WriteEol},
+    ledger::{Lines, Observation},
+    protocol::{self, Change, Hunk, Operation, Place, PolicyName, Range, WriteEol},
     text::{
         Text,
         buffer::{Buffer, Encoding},
@@ -110,6 +110,7 @@ fn run_step(
                 new: new_string,
                 replace_all: *replace_all,
                 unicode_fallback: unicode_fallback.unwrap_or(job.rules.unicode_fallback),
+                was_read: working.was_read(job),
             };
             let edited = edit.run()?;
             working.replacements += edited.n_hits;
@@ -199,6 +200,16 @@ fn check_guard(step: &Step, file: &FileInput, state: Option<&Working>) -> Result
 }
 
 impl Working {
+    /// Whether the caller knows the text: past the guards, except of a caller without a session or with policy off.
+    fn was_read(&self, job: &PlanJob) -> bool {
+        let Some(base) = self.base else {
+            return true;
+        };
+        let entry = job.files[base].entry.as_ref();
+        let has_seen = entry.is_some_and(|it| matches!(it.observation, Observation::Present(_)));
+        job.has_session && job.rules.policy == PolicyName::Observe && has_seen
+    }
+
     /// Applies splices of the current text.
     fn take(&mut self, splices: Vec<Splice>) {
         let splices: Splices = splices.into_iter().collect();

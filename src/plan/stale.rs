@@ -109,7 +109,7 @@ mod tests {
             seq: 0,
             snapshot: Some(seen),
             shown: Lines::default(),
-            told: Status::Fresh,
+            told: Some(Status::Fresh),
             turn: None,
         };
         let now = now.map(|it| Text::flat(it.to_string()));

@@ -28,7 +28,7 @@ use crate::{
     engine::{Engine, Finished},
     error::{Code, Failure},
     path::{self, Folder},
-    protocol::{PROTOCOL_VERSION, ServerOptions},
+    protocol::{DocumentState, PROTOCOL_VERSION, ServerOptions},
     text::buffer::Encoding,
     workspace::{AskId, CallId, ConnectionId, Effect, Event},
 };
@@ -199,10 +199,13 @@ impl Connection {
                 ),
                 Some(Err(failure)) => self.fail(&id, &failure),
                 Some(Ok(request)) => {
+                    let context = match decode(params) {
+                        Ok(context) => context,
+                        Err(failure) => return self.fail(&id, &failure),
+                    };
                     self.last_call += 1;
                     let call = CallId(self.last_call);
                     self.calls.insert(call, id);
-                    let context = decode(params).unwrap_or_default();
                     let editor = ConnectionId::EDITOR;
                     let effects = self.engine.call(call, editor, request, context);
                     self.carry_out(effects);
@@ -297,12 +300,10 @@ impl Connection {
                     uri: it.text_document.uri,
                 });
             }),
-            "abreast/documentState" => {
-                decode(params).map(|state: crate::protocol::DocumentState| {
-                    let key = Some(self.engine.key_of(&state.uri));
-                    self.event(Event::State { state, key });
-                })
-            }
+            "abreast/documentState" => decode(params).map(|state: DocumentState| {
+                let key = Some(self.engine.key_of(&state.uri));
+                self.event(Event::State { state, key });
+            }),
             "workspace/didChangeWatchedFiles" => {
                 decode(params).map(|it: decode::DidChangeWatchedFiles| {
                     let keys = it
@@ -324,6 +325,15 @@ impl Connection {
             // Others are for other servers, or for later versions of this one.
             _ => Ok(()),
         };
+        if method == "textDocument/didOpen"
+            && decoded.is_err()
+            && let Some(uri) = decode::uri_of(params)
+        {
+            // The editor has it open, and what it holds there is not known.
+            let key = Some(self.engine.key_of(&uri));
+            let state = DocumentState::unsynced(uri);
+            self.event(Event::State { state, key });
+        }
         if let Err(Failure::Params { message, .. }) = decoded {
             self.log(Level::WARN, &format!("{method} was ignored: {message}"));
         }

@@ -147,9 +147,14 @@ impl Workspace {
             })
             .collect();
         let awaited = self.synced(&with_instances, answer);
-        if awaited.is_some() {
-            for uri in uris {
-                self.settle(uri);
+        // What has not arrived yet is settled by its arrival, or by the next barrier.
+        for (uri, instance, lsp_version) in awaited.into_iter().flatten() {
+            let now = self
+                .documents
+                .get(&uri)
+                .map(|it| (it.instance, it.lsp_version));
+            if now.is_some_and(|it| it >= (instance, lsp_version)) {
+                self.settle(&uri);
             }
         }
     }

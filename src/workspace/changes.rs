@@ -4,7 +4,7 @@
 //! committed only if they still hold that; and it is answered once. Its commit point is the first `applyEdit` sent or
 //! the disk commit granted: before it a cancel takes back everything, after it nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -29,6 +29,9 @@ use crate::{
 pub(super) const RETRIES: u32 = 3;
 /// Within this time of its start the edits of a call are sent for the last time, so that it is answered within 8 s.
 const SEND_WITHIN_MS: Millis = 3000;
+
+/// When a call has its answer at the latest, unless what was done has to be taken back.
+const ANSWER_MS: Millis = 8000;
 
 /// A call that changes files.
 #[derive(Debug)]
@@ -76,6 +79,12 @@ pub(super) struct Gathering {
 }
 
 impl ChangeCall {
+    /// How long the call may still wait for a barrier.
+    pub(super) fn barrier_ms(&self, now: Millis) -> Millis {
+        let until = self.started.unwrap_or(now) + ANSWER_MS;
+        EDIT_BARRIER_MS.min(until.saturating_sub(now))
+    }
+
     /// True while something of the call is out and may take effect.
     pub(super) fn is_out(&self) -> bool {
         matches!(
@@ -124,6 +133,18 @@ impl Workspace {
                 )));
             }
         }
+        for (idx, change) in params.changes.iter().enumerate() {
+            let (name, text) = match change {
+                Change::Edit { new_string, .. } => ("newString", new_string),
+                Change::Write { content, .. } => ("content", content),
+                Change::Delete { .. } | Change::Rename { .. } => continue,
+            };
+            if text.contains('\0') {
+                let what =
+                    "must not contain a NUL character: the file could not be read as text again";
+                return Err(Failure::params(format!("{}: {what}", member(idx, name))));
+            }
+        }
         let session = match &params.session_id {
             Some(session_id) => Some(self.own_session(new.connection, session_id)?),
             None => None,
@@ -132,6 +153,7 @@ impl Workspace {
         let session = session.map(|it| (it.id.clone(), it.epoch));
         let session_id = params.session_id.as_deref();
         let mut keys: Vec<FileKey> = Vec::new();
+        let mut indices: HashMap<FileKey, usize> = HashMap::new();
         let mut steps = Vec::with_capacity(params.changes.len());
         for (idx, change) in params.changes.into_iter().enumerate() {
             let mut file = |name: &str| {
@@ -144,9 +166,8 @@ impl Workspace {
                             }
                             failure @ Failure::Params { .. } => failure,
                         })?;
-                let known = keys.iter().position(|it| *it == key);
-                Ok::<_, Failure>(known.unwrap_or_else(|| {
-                    keys.push(key);
+                Ok::<_, Failure>(*indices.entry(key).or_insert_with_key(|key| {
+                    keys.push(key.clone());
                     keys.len() - 1
                 }))
             };
@@ -230,20 +251,17 @@ impl Workspace {
         self.go_on_changing(id, call);
     }
 
-    /// Plans again from the start, if that has not been tried too often; else gives the call back.
+    /// Plans again from the start, if that has not been tried too often and the session is still open; else gives the call back.
     pub(super) fn retry(&mut self, id: CallId, mut call: Call) -> Result<(), Call> {
         let CallKind::Change(change) = &mut call.kind else {
             return Err(call);
         };
-        if call.session.is_some() && self.live_session(call.session.as_ref()).is_none() {
-            let reason = "the session was closed, and the editor had refused the edit";
-            self.finish(id, &call, Err(Self::aborted(reason)));
-            return Ok(());
-        }
         let is_late = change
             .started
             .is_some_and(|it| self.now >= it + SEND_WITHIN_MS);
-        if change.attempts >= RETRIES || is_late {
+        // With the session went what it had seen: nothing is left to plan by.
+        let is_closed = self.is_closed(call.session.as_ref());
+        if change.attempts >= RETRIES || is_late || is_closed {
             return Err(call);
         }
         change.attempts += 1;
@@ -268,16 +286,6 @@ impl Workspace {
                 ..
             }) => {
                 self.barrier_answered(barrier, answer);
-                let uris: Vec<String> = change
-                    .keys
-                    .iter()
-                    .filter_map(|key| Some(self.document_of(key)?.0.to_string()))
-                    .collect();
-                if !barrier.behind {
-                    for uri in uris {
-                        self.settle(&uri);
-                    }
-                }
             }
             Phase::Editing(editing) => self.edit_answered(editing, ask, answer),
             Phase::Showing(showing) => {
@@ -300,7 +308,12 @@ impl Workspace {
                     self.learn(&change.keys[file], &looked);
                     gathering.looked[file] = Some(looked);
                 }
-                self.go_on_changing(id, call);
+                if gathering.looks.is_empty() {
+                    self.go_on_changing(id, call);
+                } else {
+                    // It stays parked; going through all of its files after each of them would take for ever.
+                    self.calls.insert(id, call);
+                }
             }
             (Phase::Planning, Outcome::Plan(plan)) => self.planned(id, call, plan),
             (Phase::Staging, Outcome::Staged(staged)) => self.staged(id, call, job, staged),
@@ -348,12 +361,11 @@ impl Workspace {
             .barrier
             .as_mut()
             .is_some_and(|it| !self.is_over(it));
+        let looking: BTreeSet<usize> = gathering.looks.values().copied().collect();
         for (idx, key) in change.keys.iter().enumerate() {
             if let Some((_, document)) = self.document_of(key) {
                 is_waiting |= document.is_checking;
-            } else if gathering.looked[idx].is_none()
-                && !gathering.looks.values().any(|it| *it == idx)
-            {
+            } else if gathering.looked[idx].is_none() && !looking.contains(&idx) {
                 if matches!(key, FileKey::Path(_)) {
                     let job = self.look(JobOwner::Call(id), key.clone(), None);
                     gathering.looks.insert(job, idx);
@@ -372,8 +384,15 @@ impl Workspace {
             self.park(id, call);
             return;
         }
-        if let Some(barrier) = &gathering.barrier {
+        if let Some(barrier) = gathering.barrier.take() {
             self.asks.remove(&barrier.ask);
+            if !barrier.behind {
+                for key in &change.keys {
+                    if let Some(uri) = self.document_of(key).map(|it| it.0.to_string()) {
+                        self.settle(&uri);
+                    }
+                }
+            }
         }
         let looked = std::mem::take(&mut gathering.looked);
         let (job, marks) = self.plan_job(change, call.session.as_ref(), call.turn, looked);
@@ -398,8 +417,9 @@ impl Workspace {
         let mut marks = Vec::new();
         let mut files = Vec::with_capacity(looked.len());
         for (key, looked) in change.keys.iter().zip(looked) {
-            let entry = session
-                .and_then(|(id, _)| self.sessions.get(id)?.ledger.authority(key, turn).cloned());
+            let entry = self
+                .session_of(session)
+                .and_then(|it| it.ledger.authority(key, turn).cloned());
             let file = self.files.get(key);
             let changed_by = entry
                 .as_ref()
@@ -589,11 +609,15 @@ impl Workspace {
         };
         let (verb, path) = change.named(0);
         let uri = change.plan.files.first().map_or("", |it| &it.result.uri);
-        let what = format!(
-            "cannot {verb} \"{path}\": the document kept changing while the edit was under way"
-        );
-        let err =
-            FsError::new(Code::FsEditorRejected, what, "read it again, then retry").at(path, uri);
+        let (code, why) = if self.is_closed(call.session.as_ref()) {
+            let why = "file changed while the edit was under way, and the session was closed";
+            (Code::FsStaleVersion, why)
+        } else {
+            let why = "the document kept changing while the edit was under way";
+            (Code::FsEditorRejected, why)
+        };
+        let what = format!("cannot {verb} \"{path}\": {why}");
+        let err = FsError::new(code, what, "read it again, then retry").at(path, uri);
         self.finish(id, &call, Err(err.into()));
     }
 
@@ -649,6 +673,16 @@ impl Workspace {
         let CallKind::Change(change) = &call.kind else {
             return;
         };
+        for from in change
+            .plan
+            .files
+            .iter()
+            .filter_map(|it| it.renamed_from.as_ref())
+        {
+            if let Some(session) = self.live_session(call.session.as_ref()) {
+                session.ledger.remove(from);
+            }
+        }
         let mut files = Vec::with_capacity(change.plan.files.len());
         for (idx, plan) in change.plan.files.iter().enumerate() {
             let mut result = plan.result.clone();
@@ -685,9 +719,6 @@ impl Workspace {
         let Some(session) = self.live_session(call.session.as_ref()) else {
             return;
         };
-        if let Some(from) = &plan.renamed_from {
-            session.ledger.remove(from);
-        }
         let observation = match (plan.operation, plan.result.version) {
             (Operation::Delete, _) | (_, None) => Observation::Absent,
             (_, Some(version)) => Observation::Present(version),
@@ -698,7 +729,7 @@ impl Workspace {
             seq,
             snapshot: plan.after.clone(),
             shown: plan.shown.clone(),
-            told: Status::Fresh,
+            told: Some(Status::Fresh),
             turn: None,
         };
         session.ledger.observe(plan.key.clone(), entry);

@@ -9,9 +9,9 @@ use super::{AskId, CallId, JobOwner, Looked, Workspace};
 use crate::{
     disk::DiskErrorKind,
     ledger::{Entry, Lines, Observation},
-    path::{self, FileKey},
+    path::{self, Candidates, FileKey},
     pending::{Pending, Verdict},
-    protocol::{Author, ContentChange, DocumentState, Status},
+    protocol::{ApplyEditResult, Author, ContentChange, DocumentState},
     text::{Text, buffer::Buffer, splice::Splice},
     version::Version,
 };
@@ -37,7 +37,7 @@ pub(super) struct Document {
     /// The text has U+FFFD and the bytes on disk are no UTF-8: saving would destroy them.
     pub(super) undecodable: bool,
     /// The disk is being looked at after the didOpen: what was opened, to hand entries over.
-    opened: Option<(Text, Version)>,
+    opened: Option<(Text, Version, u64)>,
     pub(super) is_checking: bool,
     /// A change could not be applied: the text here is not the editor's.
     pub(super) desynced: bool,
@@ -138,6 +138,17 @@ impl Workspace {
             .map(|it| it.0.clone())
     }
 
+    /// The file of an open document whose URI names the first of the paths.
+    pub(super) fn open_by_path(&self, candidates: &Candidates) -> Option<FileKey> {
+        let Candidates::Paths(paths) = candidates else {
+            return None;
+        };
+        let first = paths.first()?;
+        let mut documents = self.documents.values();
+        let document = documents.find(|it| it.path.as_ref() == Some(first))?;
+        Some(document.key.clone())
+    }
+
     /// The document that shows a file: the one opened last.
     pub(super) fn document_of(&self, key: &FileKey) -> Option<(&str, &Document)> {
         let uri = self.files.get(key)?.uris.last()?;
@@ -211,7 +222,7 @@ impl Workspace {
                     Author::Human
                 };
                 self.note_opened_otherwise(&key, author);
-                document.opened = Some((opened.clone(), version));
+                document.opened = Some((opened.clone(), version, document.generation));
                 look |= is_file;
             }
             self.touch(&key, None);
@@ -267,8 +278,8 @@ impl Workspace {
                 alike: true,
                 ..
             } => {
-                if let Some((text, opened)) = opened {
-                    self.hand_over(&key, *version, opened, &text);
+                if let Some((text, opened, seq)) = opened {
+                    self.hand_over(&key, *version, opened, &text, seq);
                 }
             }
             Looked::Text { .. } | Looked::Absent { .. } => {}
@@ -276,11 +287,15 @@ impl Workspace {
         self.poke_all(&key);
     }
 
-    /// Moves the entries at one version of a file to another version of the same content.
-    fn hand_over(&mut self, key: &FileKey, from: Version, to: Version, text: &Text) {
+    /// Moves the entries that were made before a point of the sequence from one version of a file to another version of
+    /// the same content.
+    fn hand_over(&mut self, key: &FileKey, from: Version, to: Version, text: &Text, before: u64) {
+        let file = self.files.get(key);
         for session in self.sessions.values_mut() {
             if let Some(entry) = session.ledger.get_mut(key)
                 && entry.observation == Observation::Present(from)
+                && entry.seq < before
+                && !file.is_some_and(|it| it.has_session_since(entry.seq))
             {
                 entry.observation = Observation::Present(to);
                 entry.snapshot = Some(text.clone());
@@ -409,6 +424,19 @@ impl Workspace {
         Ok(())
     }
 
+    /// Asks for the full text of a document that has half a character, which nobody has completed.
+    pub(super) fn ask_for_whole(&mut self, key: &FileKey) {
+        let Some(uri) = self.document_of(key).map(|it| it.0.to_string()) else {
+            return;
+        };
+        if let Some(document) = self.documents.get(&uri)
+            && !document.halves.is_empty()
+            && !document.desynced
+        {
+            self.desync(&uri, "half a character that nothing completed");
+        }
+    }
+
     /// A change that does not say of which document: it can be any.
     pub(super) fn changed_unknown(&mut self) {
         for uri in self.documents.keys().cloned().collect::<Vec<_>>() {
@@ -535,6 +563,9 @@ impl Workspace {
         closed_at: Option<Version>,
         looked: Looked,
     ) {
+        if self.document_of(&key).is_some() {
+            return;
+        }
         if let (
             Some(from),
             Looked::Text {
@@ -544,7 +575,7 @@ impl Workspace {
             },
         ) = (closed_at, &looked)
         {
-            self.hand_over(&key, from, *version, text);
+            self.hand_over(&key, from, *version, text, u64::MAX);
         }
         self.learn(&key, &looked);
         self.touch(&key, Some(looked));
@@ -618,8 +649,7 @@ impl Workspace {
                 seq,
                 snapshot: Some(text),
                 shown: unknown.shown,
-                // Not what is so: makes sure that the late outcome is told.
-                told: if merged { Status::Fresh } else { Status::Stale },
+                told: None,
                 turn: None,
             };
             session.ledger.observe(key.clone(), entry);
@@ -631,13 +661,27 @@ impl Workspace {
     }
 
     /// An answer that came after its deadline: a barrier tells what became of the edit.
-    pub(super) fn late_answer(&mut self, ask: AskId) {
+    pub(super) fn late_answer(&mut self, ask: AskId, answer: Result<serde_json::Value, String>) {
+        let answer = answer
+            .ok()
+            .and_then(|it| serde_json::from_value::<ApplyEditResult>(it).ok());
+        let is_refused = answer.is_some_and(|it| !it.applied);
         let mut uris = Vec::new();
         for (uri, document) in &mut self.documents {
             if let Some(unknown) = document.unknown.as_mut().filter(|it| it.ask == ask) {
                 unknown.is_answered = true;
                 uris.push(uri.clone());
             }
+            document.unknown.take_if(|it| it.ask == ask && is_refused);
+        }
+        if is_refused {
+            // Whatever the documents hold now, it is not our doing.
+            for uri in uris {
+                if let Some(key) = self.documents.get(&uri).map(|it| it.key.clone()) {
+                    self.poke_all(&key);
+                }
+            }
+            return;
         }
         if self.client.sync {
             self.probe(uris);

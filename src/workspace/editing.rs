@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     AskId, AskOwner, Call, CallId, CallKind, Compute, JobOwner, Millis, Outcome, Workspace,
-    barrier::{Barrier, EDIT_BARRIER_MS},
-    changes::Phase,
-    documents::Unknown,
+    barrier::Barrier, changes::Phase, documents::Unknown,
 };
 use crate::{
     error::{Code, FsError},
@@ -205,6 +203,7 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
+        let wait_ms = change.barrier_ms(self.now);
         let Phase::Editing(editing) = &mut change.phase else {
             return;
         };
@@ -214,7 +213,11 @@ impl Workspace {
                 .is_none_or(|it| it.instance != sent.instance)
         };
         if let Some(gone) = editing.sent.iter().position(is_gone) {
-            self.closed_while_out(id, call, gone);
+            if self.is_known_of_the_rest(id, editing, wait_ms) {
+                self.closed_while_out(id, call, gone);
+            } else {
+                self.park(id, call);
+            }
             return;
         }
         let all_landed = editing.sent.iter().all(|it| it.landed.is_some());
@@ -240,7 +243,6 @@ impl Workspace {
             Some(barrier) => self.is_over(barrier),
             None if self.client.sync => {
                 let uris = editing.sent.iter().map(|it| it.uri.clone()).collect();
-                let wait_ms = EDIT_BARRIER_MS.min(editing.deadline.saturating_sub(self.now));
                 editing.barrier = self.barrier(id, uris, wait_ms);
                 false
             }
@@ -252,6 +254,51 @@ impl Workspace {
             (true, true) => self.judge(id, call),
             (true, false) => self.refused(id, call),
         }
+    }
+
+    /// Whether it is known what became of the other documents of an edit when one was closed: what landed there has to be
+    /// taken back. Judges them as soon as nothing more will come.
+    fn is_known_of_the_rest(&mut self, id: CallId, editing: &mut Editing, wait_ms: Millis) -> bool {
+        if editing.sent.len() == 1 {
+            return true;
+        }
+        let is_late = self.now >= editing.deadline;
+        match &editing.answer {
+            None if !is_late => return false,
+            Some(answer) if !answer.applied => return true,
+            _ => {}
+        }
+        let is_over = match &mut editing.barrier {
+            Some(barrier) => self.is_over(barrier),
+            None if self.client.sync && !is_late => {
+                let open = editing
+                    .sent
+                    .iter()
+                    .filter(|it| self.documents.contains_key(&it.uri));
+                let uris = open.map(|it| it.uri.clone()).collect();
+                editing.barrier = self.barrier(id, uris, wait_ms);
+                editing.barrier.is_none()
+            }
+            None => true,
+        };
+        if !is_over {
+            return false;
+        }
+        for sent in editing.sent.iter_mut().filter(|it| it.landed.is_none()) {
+            let document = self.documents.get(&sent.uri);
+            let document = document.filter(|it| it.instance == sent.instance);
+            let Some((_, pending)) = document.and_then(|it| it.pending.as_ref()) else {
+                continue;
+            };
+            let text = document.map_or_else(
+                || pending.planned().clone(),
+                super::documents::Document::text,
+            );
+            if pending.judgement(text).run() != Verdict::Missing {
+                sent.landed = Some(self.seq);
+            }
+        }
+        true
     }
 
     /// Takes the edit off its documents. What was reported and is not ours was a human's.
@@ -352,6 +399,13 @@ impl Workspace {
             return;
         };
         self.clear_pending(&editing);
+        // If a document did become what was planned, it was not the editor who made it so.
+        for sent in &editing.sent {
+            let file = self.files.get_mut(&change.plan.files[sent.plan_idx].key);
+            if let (Some(seq), Some(file)) = (sent.landed, file) {
+                file.disown(seq);
+            }
+        }
         self.abort_staged(change);
         change.staged = None;
         let answer = editing.answer.as_ref();
@@ -438,7 +492,8 @@ impl Workspace {
             document.unknown = Some(Unknown {
                 ask: editing.ask,
                 pending,
-                session: session.clone(),
+                // What takes an edit back is credited to nobody.
+                session: session.clone().filter(|_| editing.rollback.is_none()),
                 path: plan.result.path.clone(),
                 version,
                 shown: plan.shown.clone(),
@@ -456,7 +511,10 @@ impl Workspace {
         let err = FsError::new(Code::FsEditorTimeout, what, remedy)
             .at(path, &change.plan.files[idx].result.uri);
         self.probe(uris);
-        self.finish(id, &call, Err(err.into()));
+        match editing.rollback {
+            Some(cause) => self.partially(id, call, *cause),
+            None => self.finish(id, &call, Err(err.into())),
+        }
     }
 
     /// A document was closed or loaded again while the edit was out.
@@ -474,7 +532,9 @@ impl Workspace {
         let sent = &editing.sent[gone];
         let plan = &change.plan.files[sent.plan_idx];
         let (verb, path) = change.named(sent.plan_idx);
-        let entry = session.and_then(|(id, _)| self.sessions.get(&id)?.ledger.get(&plan.key));
+        let entry = self
+            .session_of(session.as_ref())
+            .and_then(|it| it.ledger.get(&plan.key));
         let err = if let Some(document) = self.documents.get(&sent.uri) {
             let text = document.text();
             let by = entry

@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use super::{
     Answer, Call, CallId, CallKind, Compute, ConnectionId, JobId, JobOwner, Looked, NewCall,
     Outcome, Workspace,
+    reads::desynced,
     sessions::directory,
     telling::{StatusJob, Told},
 };
 use crate::{
-    error::Failure,
+    error::{Failure, FsError},
     ledger::{Entry, Lines, Observation},
     path::{self, FileKey, Lookups},
     protocol::{
@@ -265,6 +266,10 @@ impl Workspace {
             self.calls.insert(id, call);
             return;
         }
+        if let Some(err) = self.unobservable(ledger) {
+            self.finish(id, &call, Err(err.into()));
+            return;
+        }
         ledger.seq = self.seq;
         let mut rows = Vec::new();
         for (idx, (key, path)) in ledger.files.iter().enumerate() {
@@ -287,6 +292,22 @@ impl Workspace {
             _ => {
                 self.calls.insert(id, call);
             }
+        }
+    }
+
+    /// Why nobody can have been shown what is there now.
+    fn unobservable(&self, ledger: &LedgerCall) -> Option<FsError> {
+        let Purpose::Observe(None) = ledger.purpose else {
+            return None;
+        };
+        let (key, path) = ledger.files.first()?;
+        if let Some((uri, document)) = self.document_of(key) {
+            let what = format!("cannot observe \"{path}\"");
+            return document.is_unknown().then(|| desynced(&what).at(path, uri));
+        }
+        match ledger.looked.get(key) {
+            Some(Looked::Refused(err)) => Some(FsError::from_disk(err, path).at(path, &key.uri())),
+            _ => None,
         }
     }
 
@@ -331,7 +352,7 @@ impl Workspace {
                 && let Some(entry) = session.ledger.get_mut(&told.key)
                 && seen.map_or(Observation::Absent, Observation::Present) == entry.observation
             {
-                entry.told = told.row.status;
+                entry.told = Some(told.row.status);
             }
         }
         let entries: Vec<LedgerEntry> = told.into_iter().map(|it| it.row).collect();
@@ -381,7 +402,7 @@ impl Workspace {
         if let (Purpose::Observe(_), Some(text)) = (&ledger.purpose, &entry.snapshot) {
             entry.shown = Lines::all(text.total_lines());
         }
-        entry.told = row.status;
+        entry.told = Some(row.status);
         if let Some(session) = self.live_session(call.session.as_ref()) {
             session.ledger.observe(told.key, entry);
         }
@@ -408,7 +429,7 @@ impl LedgerCall {
             seq: self.seq,
             snapshot,
             shown: Lines::default(),
-            told: Status::Fresh,
+            told: Some(Status::Fresh),
             turn,
         }
     }

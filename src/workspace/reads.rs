@@ -189,6 +189,8 @@ impl Workspace {
         if document.is_unknown() {
             let err = desynced(&format!("cannot read \"{}\"", read.params.path))
                 .at(&read.params.path, uri);
+            let key = read.key.clone();
+            self.ask_for_whole(&key);
             self.finish(id, &call, Err(err.into()));
             return;
         }
@@ -269,7 +271,7 @@ impl Workspace {
                     seq: self.seq,
                     snapshot: None,
                     shown: Lines::default(),
-                    told: Status::Fresh,
+                    told: Some(Status::Fresh),
                     turn: call.turn,
                 };
                 if let Some(session) = self.live_session(call.session.as_ref()) {
@@ -328,7 +330,7 @@ impl Workspace {
             seq: shown.seq,
             snapshot: Some(shown.text.clone()),
             shown: window.shown,
-            told: Status::Fresh,
+            told: Some(Status::Fresh),
             turn: call.turn,
         };
         if let Some(session) = self.live_session(call.session.as_ref()) {
@@ -362,9 +364,12 @@ impl Workspace {
 }
 
 fn not_found(path: &str, key: &FileKey, near: &[String]) -> FsError {
-    let directory = std::path::Path::new(path).parent();
+    let path_named = std::path::Path::new(path);
+    let directory = path_named.parent();
     let near: Vec<String> = near
         .iter()
+        // A link to nothing is no better than what it leads to.
+        .filter(|it| path_named.file_name() != Some(it.as_ref()))
         .map(|name| {
             let near = directory.map_or_else(|| name.into(), |it| it.join(name));
             format!("\"{}\"", near.display())

@@ -192,9 +192,20 @@ impl Workspace {
     }
 
     /// The session of a call, if it is still the same one.
+    pub(super) fn session_of(&self, session: Option<&(String, u64)>) -> Option<&Session> {
+        let (id, epoch) = session?;
+        self.sessions.get(id).filter(|it| it.epoch == *epoch)
+    }
+
+    /// The same, to write its ledger.
     pub(super) fn live_session(&mut self, session: Option<&(String, u64)>) -> Option<&mut Session> {
         let (id, epoch) = session?;
         self.sessions.get_mut(id).filter(|it| it.epoch == *epoch)
+    }
+
+    /// True if the call's session was closed, whatever is open under its id now.
+    pub(super) fn is_closed(&self, session: Option<&(String, u64)>) -> bool {
+        session.is_some_and(|(id, epoch)| self.sessions.get(id).is_none_or(|it| it.epoch != *epoch))
     }
 
     pub(super) fn session_author(session: Option<&(String, u64)>) -> Author {
@@ -212,7 +223,7 @@ impl Workspace {
             stale: session
                 .ledger
                 .iter()
-                .filter(|it| it.1.told == Status::Stale)
+                .filter(|it| it.1.told == Some(Status::Stale))
                 .count(),
             own: session.connection == connection,
         };

@@ -13,7 +13,7 @@ use crate::{
     ledger::Observation,
     path::FileKey,
     plan::{FilePlan, Plan},
-    protocol::{Operation, Via},
+    protocol::{Operation, Outcome, Via},
 };
 
 /// Waiting for the editor to show what was committed to a file that it opened meanwhile.
@@ -143,14 +143,17 @@ impl Workspace {
 
     /// True if the editor has opened a file since it was planned to be changed on disk.
     fn is_any_open(&self, change: &ChangeCall) -> bool {
-        let on_disk = |plan: &&FilePlan| plan.result.via == Via::Disk && !plan.is_noop();
-        change.plan.files.iter().filter(on_disk).any(|plan| {
-            self.document_of(&plan.key).is_some()
-                || plan
-                    .renamed_from
-                    .as_ref()
-                    .is_some_and(|it| self.document_of(it).is_some())
-        })
+        change.plan.files.iter().any(|it| self.is_opened(it))
+    }
+
+    /// True if an editor shows a file of the plan, synced or not, that is to be changed on disk.
+    fn is_opened(&self, plan: &FilePlan) -> bool {
+        let is_open = |key: &FileKey| {
+            self.document_of(key).is_some() || self.files.get(key).is_some_and(|it| it.unsynced)
+        };
+        plan.result.via == Via::Disk
+            && !plan.is_noop()
+            && (is_open(&plan.key) || plan.renamed_from.as_ref().is_some_and(is_open))
     }
 
     /// Grants the commit of what was staged; without anything staged the call is done.
@@ -184,11 +187,7 @@ impl Workspace {
         }
         self.abort_staged(change);
         change.staged = None;
-        let opened = change
-            .plan
-            .files
-            .iter()
-            .position(|it| it.result.via == Via::Disk && self.document_of(&it.key).is_some());
+        let opened = change.plan.files.iter().position(|it| self.is_opened(it));
         let idx = opened.unwrap_or(0);
         let (verb, path) = change.named(idx);
         let what = format!(
@@ -271,7 +270,15 @@ impl Workspace {
             .into_iter()
             .find(|(_, uri, version)| self.document_version(uri) != *version);
         match differing {
-            None => self.succeed(id, &call),
+            None => {
+                // What was shown of the old buffer meanwhile is older than this.
+                for (idx, plan) in change.plan.files.iter().enumerate() {
+                    if plan.result.via == Via::Disk {
+                        change.done_at.insert(idx, self.seq);
+                    }
+                }
+                self.succeed(id, &call);
+            }
             Some(_) if !is_over => self.park(id, call),
             Some((idx, uri, _)) => {
                 let (verb, path) = change.named(idx);
@@ -280,9 +287,33 @@ impl Workspace {
                 );
                 let err = FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
                     .at(path, &uri);
-                self.finish(id, &call, Err(err.into()));
+                self.opened_after_commit(id, call, idx, err);
             }
         }
+    }
+
+    /// A file shows another text than was committed to it: the caller is told what became of the other files.
+    fn opened_after_commit(&mut self, id: CallId, call: Call, opened: usize, cause: FsError) {
+        let CallKind::Change(change) = &call.kind else {
+            return;
+        };
+        if change.plan.files.iter().filter(|it| !it.is_noop()).count() == 1 {
+            self.finish(id, &call, Err(cause.into()));
+            return;
+        }
+        let mut files = Vec::new();
+        for (idx, plan) in change.plan.files.iter().enumerate() {
+            let mut result = plan.result.clone();
+            if idx == opened {
+                result.outcome = Outcome::Unknown;
+            }
+            files.push(result);
+        }
+        let what = format!("only a part of the call is done: {}", cause.what);
+        let remedy = "read the files named, then go on from there";
+        let mut err = FsError::new(Code::FsPartiallyApplied, what, remedy);
+        err.files = files;
+        self.finish(id, &call, Err(err.into()));
     }
 
     /// The disk refused: whatever it found, the next plan will see it too, and say it better.

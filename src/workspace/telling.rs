@@ -22,6 +22,8 @@ pub(super) enum Current {
     Absent,
     Text(Text, Option<Version>),
     Version(Version),
+    /// Something that is no text, so nothing that anybody was shown.
+    Unreadable,
     /// A closed file that nobody looked at: taken to be as it was seen.
     Unknown,
 }
@@ -60,7 +62,7 @@ impl StatusJob {
     pub(super) fn cost(&self) -> usize {
         let len = |row: &Row| match &row.current {
             Current::Text(text, _) => text.len_bytes(),
-            Current::Absent | Current::Version(_) | Current::Unknown => 0,
+            Current::Absent | Current::Version(_) | Current::Unreadable | Current::Unknown => 0,
         };
         self.rows.iter().map(len).sum()
     }
@@ -87,14 +89,16 @@ impl Row {
                 computed = Some((self.generation, version));
                 Some(Some(version))
             }
-            Current::Unknown => None,
+            Current::Unreadable | Current::Unknown => None,
         };
         let (state, version) = match self.entry.as_ref().map(|it| it.observation) {
             None => (Seen::Unseen, None),
             Some(Observation::Absent) => (Seen::Absent, None),
             Some(Observation::Present(version)) => (Seen::Present, Some(version)),
         };
-        let is_stale = self.entry.is_some() && current.is_some_and(|it| it != version);
+        let is_unreadable = matches!(self.current, Current::Unreadable);
+        let is_stale =
+            self.entry.is_some() && (is_unreadable || current.is_some_and(|it| it != version));
         let changed_ranges = match (&self.entry, &self.current) {
             (
                 Some(Entry {
@@ -115,9 +119,10 @@ impl Row {
             } else {
                 Status::Fresh
             },
-            current_version: current
-                .flatten()
-                .or(if current.is_none() { version } else { None }),
+            current_version: match self.current {
+                Current::Unknown => version,
+                _ => current.flatten(),
+            },
             changed_by: if is_stale {
                 self.changed_by
             } else {
@@ -170,7 +175,8 @@ impl Workspace {
                 Some(Looked::Text { text, version, .. }) => {
                     Current::Text(text.clone(), Some(*version))
                 }
-                Some(Looked::Refused(_)) | None => match file.and_then(|it| it.disk) {
+                Some(Looked::Refused(_)) => Current::Unreadable,
+                None => match file.and_then(|it| it.disk) {
                     Some(Observation::Absent) => Current::Absent,
                     Some(Observation::Present(version)) => Current::Version(version),
                     None if matches!(key, FileKey::Uri(_)) => Current::Absent,
@@ -227,7 +233,7 @@ impl Workspace {
             .snapshot
             .as_ref()
             .is_some_and(|it| it.len_bytes() != text.len_bytes());
-        entry.told == Status::Stale && differs && text.len_bytes() > super::AT_ONCE_BYTES
+        entry.told == Some(Status::Stale) && differs && text.len_bytes() > super::AT_ONCE_BYTES
     }
 
     /// Tells the rows whose status is another than was last told.
@@ -246,10 +252,10 @@ impl Workspace {
                 Observation::Absent => None,
             };
             // The session may have read the file since; then there is nothing to tell.
-            if entry.told == told.row.status || seen != told.row.version {
+            if entry.told == Some(told.row.status) || seen != told.row.version {
                 continue;
             }
-            entry.told = told.row.status;
+            entry.told = Some(told.row.status);
             match batches.iter_mut().find(|it| it.0 == told.session.0) {
                 Some(batch) => batch.1.push(told.row),
                 None => batches.push((told.session.0, vec![told.row])),

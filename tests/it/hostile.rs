@@ -5,10 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use abreast::replay::{
-    document::Typing,
-    frames::{self, frame},
-};
+use abreast::replay::{document::Typing, frames::frame};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -904,10 +901,7 @@ fn a_character_that_arrives_in_two_halves_is_whole_again() {
         )
     };
     hand.connection().send_bytes(half(2, 1, r"\ud83e"));
-    let read = || {
-        let pending = hand.start("abreast/read", json!({ "path": "a.txt" }));
-        pending
-    };
+    let read = || hand.start("abreast/read", json!({ "path": "a.txt" }));
     let between = read();
     hand.connection().send_bytes(half(3, 2, r"\udd80"));
     let after = read();
@@ -1110,9 +1104,4 @@ fn a_desynchronised_document_is_refused_until_the_editor_has_sent_all_of_it() {
         }
         assert_eq!(read.wait(PATIENCE).unwrap()["text"], "two\n");
     }
-}
-
-#[test]
-fn frames_are_made_as_the_protocol_says() {
-    assert_eq!(frames::frame(b"{}"), b"Content-Length: 2\r\n\r\n{}");
 }

@@ -13,12 +13,15 @@ mod documents;
 #[cfg(unix)]
 mod dsh;
 mod editors;
+mod errors;
 mod hostile;
 mod ledger;
 mod lifecycle;
 #[cfg(unix)]
 mod nvim;
 mod ordering;
+mod protocol;
+mod races;
 mod reads;
 mod rules;
 mod sessions;

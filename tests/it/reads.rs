@@ -118,12 +118,8 @@ fn reads_are_limited_by_lines_bytes_and_characters() {
 #[test]
 fn a_long_line_is_cut_between_characters_and_listed() {
     let text = format!("short\n{}\nshort\n", "🦀e\u{301}".repeat(1000));
-    let expected = format!(
-        "short\n{}🦀\nshort\n",
-        "🦀e\u{301}".repeat(666) + "🦀e\u{301}"
-    );
     let cut: String = text.lines().nth(1).unwrap().chars().take(2000).collect();
-    assert_eq!(cut.chars().count(), 2000, "{expected}");
+    assert_eq!(cut.chars().count(), 2000);
     let expected = format!("short\n{cut}\nshort\n");
     check(
         &text,
@@ -358,7 +354,7 @@ fn the_folders_of_a_workspace_are_named_by_their_names() {
         { "uri": uri_of(&first), "name": "code" }, { "uri": uri_of(&second), "name": "docs" },
     ]);
     let world = World::with(&[], |options| {
-        options.client = json!({ "workspaceFolders": folders })
+        options.client = json!({ "workspaceFolders": folders });
     });
     world
         .editor

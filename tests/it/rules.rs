@@ -58,6 +58,44 @@ fn rule_1_one_session_does_not_see_with_the_eyes_of_another() {
 }
 
 #[test]
+fn rule_1_what_was_not_read_is_not_deleted_or_renamed() {
+    let world = World::new(&[("a.txt", "one\n")]);
+    let session = world.session("s");
+    let delete = || session.apply(json!([{ "kind": "delete", "path": "a.txt" }]));
+    refused(delete(), "FS_NOT_OBSERVED");
+    refused(rename(&session, "a.txt", "b.txt"), "FS_NOT_OBSERVED");
+    session.read("a.txt").unwrap();
+    world.write_disk("a.txt", "ONE\n");
+    refused(delete(), "FS_STALE_VERSION");
+    refused(rename(&session, "a.txt", "b.txt"), "FS_STALE_VERSION");
+    world.check_disk("a.txt", "ONE\n");
+    session.read("a.txt").unwrap();
+    rename(&session, "a.txt", "b.txt").unwrap();
+    world.check_disk("b.txt", "ONE\n");
+}
+
+#[test]
+fn rule_1_a_guard_adds_to_what_was_seen_and_does_not_replace_it() {
+    let world = World::new(&[("a.txt", "one two\n")]);
+    let session = world.session_that_read("s", &["a.txt"]);
+    world.write_disk("a.txt", "ONE two\n");
+    let guard = json!({ "kind": "replaceIfVersion", "version": version("ONE two\n") });
+    let edit =
+        json!({ "path": "a.txt", "oldString": "two", "newString": "2", "guard": guard.clone() });
+    refused(
+        session.call("abreast/edit", edit.clone()),
+        "FS_STALE_VERSION",
+    );
+    let write = json!({ "path": "a.txt", "content": "new\n", "guard": guard });
+    refused(session.call("abreast/write", write), "FS_STALE_VERSION");
+    refused(
+        world.session("unseen").call("abreast/edit", edit),
+        "FS_NOT_OBSERVED",
+    );
+    world.check_disk("a.txt", "ONE two\n");
+}
+
+#[test]
 fn rule_1_any_window_of_an_unchanged_file_authorises_a_change_of_all_of_it() {
     let world = World::new(&[("a.txt", "1\n2\n3\n4\n")]);
     let session = world.session("s");
@@ -101,6 +139,29 @@ fn rule_2_the_version_is_checked_where_the_write_happens() {
         1,
         "the first check was passed, the editor's was not"
     );
+    let sent = &world.editor.edits_received()[0];
+    let identifier = &sent["edit"]["documentChanges"][0]["textDocument"];
+    assert!(identifier["version"].is_i64(), "{sent}");
+    assert_eq!(
+        sent["abreast"]["documents"][0]["oldTexts"],
+        json!(["two"]),
+        "{sent}"
+    );
+}
+
+#[test]
+fn rule_2_what_is_typed_while_a_large_document_is_looked_through_makes_the_edit_stale() {
+    let text = format!("one two\n{}last\n", "a line of text\n".repeat(100_000));
+    let world = World::without_sync(&[]);
+    world.editor.open_with("a.txt", &text).unwrap();
+    let session = world.session_that_read("s", &["a.txt"]);
+    let pending = session.start_edit("a.txt", "last", "LAST");
+    // Far from the edit, so that the editor could not tell by the text that it replaces.
+    let typing = Typing::at([0, 0], [0, 3], "ONE");
+    world.editor.change("a.txt", &[typing]).unwrap();
+    refused(pending.wait(world.editor.timeout()), "FS_STALE_VERSION");
+    let buffer = world.editor.text("a.txt").unwrap();
+    assert!(buffer.starts_with("ONE two\n") && buffer.ends_with("\nlast\n"));
 }
 
 #[test]
@@ -175,6 +236,23 @@ fn rule_6_a_line_that_the_edit_keeps_keeps_its_own_ending() {
     world.check_disk("a.txt", "a\nb\r\nC\nd\r\n");
 }
 
+#[test]
+fn rule_6_a_whole_write_keeps_the_mark_and_the_line_ends_of_the_file() {
+    let before = "\u{feff}one\r\ntwo\r\nthree\n";
+    let world = World::new(&[("closed.txt", before)]);
+    world
+        .editor
+        .open_with("open.txt", before.trim_start_matches('\u{feff}'))
+        .unwrap();
+    let session = world.session_that_read("s", &["closed.txt", "open.txt"]);
+    for path in ["closed.txt", "open.txt"] {
+        session.write(path, "one\n2\nmore\nthree\n").unwrap();
+    }
+    let after = "\u{feff}one\r\n2\r\nmore\r\nthree\n";
+    world.check_disk("closed.txt", after);
+    world.check_buffer("open.txt", after.trim_start_matches('\u{feff}'));
+}
+
 #[cfg(unix)]
 #[test]
 fn rule_6_the_mode_and_the_name_of_a_link_stay() {
@@ -220,6 +298,27 @@ fn rule_7_edits_are_literal() {
             assert_eq!(session.read(path).unwrap()["text"], format!("{new}\n"));
             old = new;
         }
+    }
+}
+
+#[test]
+fn rule_7_writes_are_literal() {
+    let contents = [
+        "no newline at the end",
+        "  blanks at the end  ",
+        "\n\n",
+        "$& \\n &lt; “q”\n\n",
+        "",
+    ];
+    let world = World::new(&[("closed.txt", "start\n")]);
+    world.editor.open_with("open.txt", "start\n").unwrap();
+    let session = world.session_that_read("s", &["closed.txt", "open.txt"]);
+    for content in contents {
+        for path in ["closed.txt", "open.txt"] {
+            session.write(path, content).unwrap();
+        }
+        world.check_disk("closed.txt", content);
+        world.check_buffer("open.txt", content);
     }
 }
 
@@ -282,6 +381,18 @@ fn rule_8_the_defence_is_removable() {
         session.write(path, "all new\n").unwrap();
         assert_eq!(session.read(path).unwrap()["text"], "all new\n");
     }
+
+    for path in ["unseen.txt", "moved.txt"] {
+        world.write_disk(path, "never read\n");
+    }
+    session.write("unseen.txt", "all new\n").unwrap();
+    world.check_disk("unseen.txt", "all new\n");
+    rename(&session, "moved.txt", "to.txt").unwrap();
+    world.check_disk("to.txt", "never read\n");
+    session
+        .apply(json!([{ "kind": "delete", "path": "to.txt" }]))
+        .unwrap();
+    assert!(!world.root().join("to.txt").exists());
 }
 
 #[test]
@@ -352,6 +463,19 @@ fn rule_9_a_keystroke_after_the_editors_answer_is_a_change_after_the_edit() {
 }
 
 #[test]
+fn rule_9_a_keystroke_after_the_editors_refusal_is_no_reason_for_it() {
+    let world = World::without_sync(&[]);
+    world.editor.open_with("a.txt", "one two\n").unwrap();
+    let session = world.session_that_read("s", &["a.txt"]);
+    world.editor.order(Treatment::Hold);
+    let pending = session.start_edit("a.txt", "two", "2");
+    assert!(world.editor.wait_for_held(1));
+    world.editor.release(Treatment::Reject);
+    world.editor.types("a.txt", "one", "ONE").unwrap();
+    refused(pending.wait(world.editor.timeout()), "FS_EDITOR_REJECTED");
+}
+
+#[test]
 fn rule_10_every_refusal_has_a_stable_code_and_a_remedy_that_succeeds() {
     let world = World::new(&[
         ("a.txt", "one one\n"),
@@ -412,6 +536,63 @@ fn rule_10_every_refusal_has_a_stable_code_and_a_remedy_that_succeeds() {
     with_remedy(edit("moved.txt", "2", "2"), "FS_NO_CHANGE");
 }
 
+#[test]
+fn rule_10_every_refusal_of_a_document_has_a_remedy_that_succeeds() {
+    let world = World::new(&[("big.txt", "one\n")]);
+    world.editor.open_with("a.txt", "one\n").unwrap();
+    let session = world.session_that_read("s", &["a.txt", "big.txt"]);
+    let edit = |path: &str, old: &str, new: &str| session.edit(path, old, new);
+
+    world.editor.order(Treatment::DropSilently);
+    with_remedy(edit("a.txt", "one", "1"), "FS_UNVERIFIED");
+    session.read("a.txt").unwrap();
+    edit("a.txt", "one", "1").unwrap();
+
+    let tell = |path: &str, member: &str, value: bool| {
+        let state = json!({ "uri": world.editor.uri(path), member: value });
+        let connection = world.editor.connection();
+        connection.notify("abreast/documentState", state);
+    };
+    tell("a.txt", "conflict", true);
+    with_remedy(edit("a.txt", "1", "2"), "FS_CONFLICT");
+    tell("a.txt", "conflict", false);
+    edit("a.txt", "1", "2").unwrap();
+
+    tell("big.txt", "unsynced", true);
+    with_remedy(edit("big.txt", "one", "1"), "FS_OPEN");
+    tell("big.txt", "unsynced", false);
+    edit("big.txt", "one", "1").unwrap();
+
+    world.editor.order(Treatment::Hold);
+    with_remedy(edit("a.txt", "2", "3"), "FS_EDITOR_TIMEOUT");
+    world.editor.release(Treatment::Reject);
+    session.read("a.txt").unwrap();
+    edit("a.txt", "2", "3").unwrap();
+}
+
+#[test]
+fn rule_10_every_refusal_of_a_file_or_an_editor_has_a_remedy_that_succeeds() {
+    let files = [("a.txt", "1\n2\n"), ("large.txt", "more than ten bytes\n")];
+    let world = World::stock(&files, |options| {
+        options.initialization_options = json!({ "limits": { "fileBytes": 10 } });
+    });
+    fs::create_dir(world.root().join("directory")).unwrap();
+    let full = json!({ "options": { "writeCoverage": "full" } });
+    let session = world.editor.session_with("s", full).unwrap();
+    with_remedy(session.read("directory"), "FS_NOT_REGULAR_FILE");
+    with_remedy(session.read("large.txt"), "FS_TOO_LARGE");
+
+    session.read_window("a.txt", 1, 1).unwrap();
+    with_remedy(session.write("a.txt", "new\n"), "FS_COVERAGE");
+    session.read_window("a.txt", 2, 1).unwrap();
+    session.write("a.txt", "new\n").unwrap();
+
+    world.editor.open("a.txt").unwrap();
+    with_remedy(session.edit("a.txt", "new", "1"), "FS_UNSUPPORTED_CLIENT");
+    world.editor.close("a.txt").unwrap();
+    session.edit("a.txt", "new", "1").unwrap();
+}
+
 fn rename(session: &Session, path: &str, new_path: &str) -> Result<Value, CallError> {
     session.apply(json!([{ "kind": "rename", "path": path, "newPath": new_path }]))
 }
@@ -461,6 +642,50 @@ fn rule_11_what_may_be_of_a_human_is_of_a_human() {
     let entry = check_entry(&session, "a.txt", "present", Some("stale"));
     assert_eq!(entry["changedBy"][0]["kind"], "human", "{entry}");
     world.check_buffer("a.txt", "ONE 2 three;\n");
+}
+
+#[test]
+fn rule_11_what_is_told_together_with_the_edit_is_of_the_human_but_for_the_edit() {
+    let world = World::new(&[]);
+    world.editor.open_with("a.txt", "one two three\n").unwrap();
+    let session = world.session_that_read("s", &["a.txt"]);
+    let whole = Echo::Overwritten("ONE 2 three\n".to_string());
+    world.editor.order(Treatment::Echo(whole));
+    session.edit("a.txt", "two", "2").unwrap();
+    let entry = check_entry(&session, "a.txt", "present", Some("stale"));
+    assert_eq!(entry["changedBy"], json!([{ "kind": "human" }]), "{entry}");
+    refused(session.edit("a.txt", "2", "II"), "FS_STALE_VERSION");
+}
+
+#[test]
+fn rule_11_what_was_typed_while_an_edit_was_out_is_of_the_human() {
+    let world = World::new(&[]);
+    world.editor.open_with("a.txt", "one two\n").unwrap();
+    let session = world.session_that_read("s", &["a.txt"]);
+    let typing = Typing::at([0, 0], [0, 3], "ONE");
+    world.editor.order(Treatment::TypeFirst(vec![typing]));
+    let error = refused(session.edit("a.txt", "two", "2"), "FS_STALE_VERSION");
+    let human = json!([{ "kind": "human" }]);
+    assert_eq!(error.data()["changedBy"], human, "{error}");
+    let entry = check_entry(&session, "a.txt", "present", Some("stale"));
+    assert_eq!(entry["changedBy"], human, "{entry}");
+}
+
+#[test]
+fn rule_11_what_a_reload_or_closing_without_saving_changes_is_of_the_human() {
+    let world = World::new(&[("a.txt", "one\n")]);
+    world.editor.open("a.txt").unwrap();
+    let session = world.session_that_read("s", &["a.txt"]);
+    world.editor.close("a.txt").unwrap();
+    world.editor.open_with("a.txt", "one more\n").unwrap();
+    let entry = check_entry(&session, "a.txt", "present", Some("stale"));
+    assert_eq!(entry["changedBy"], json!([{ "kind": "human" }]), "{entry}");
+
+    world.editor.types("a.txt", "more", "much more").unwrap();
+    session.read("a.txt").unwrap();
+    world.editor.close("a.txt").unwrap();
+    let entry = check_entry(&session, "a.txt", "present", Some("stale"));
+    assert_eq!(entry["changedBy"][0]["kind"], "human", "{entry}");
 }
 
 #[test]

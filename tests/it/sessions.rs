@@ -365,6 +365,10 @@ fn edit(path: &str, old: &str, new: &str) -> Value {
     json!({ "path": path, "oldString": old, "newString": new })
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it stands beside `None`, a success"
+)]
 fn code(code: &str) -> Option<String> {
     Some(code.to_string())
 }
@@ -605,7 +609,8 @@ fn an_edit_that_the_editor_refused_is_not_tried_again_for_another_session_of_the
         Typing::at([0, 0], [0, 1], ""),
     ];
     world.editor.release(Treatment::TypeFirst(typings.to_vec()));
-    refused(sent.wait(PATIENCE), "FS_ABORTED");
+    // It was sent, so it is not aborted.
+    refused(sent.wait(PATIENCE), "FS_STALE_VERSION");
     world.check_buffer("a.txt", "one two\n");
     assert_eq!(world.editor.edits_received().len(), 1);
 }
@@ -673,4 +678,16 @@ fn relative_paths_are_relative_to_the_directory_of_the_session() {
             "-32602",
         );
     }
+}
+
+#[test]
+fn a_turn_that_is_no_number_is_refused() {
+    let world = World::new(&[("a.txt", "one\n")]);
+    let session = world.session("s");
+    for turn in [json!("1"), json!(-1), json!(1.5), json!([])] {
+        let params = json!({ "path": "a.txt", "turn": turn });
+        refused(session.call("abreast/read", params), "-32602");
+    }
+    let edit = json!({ "path": "a.txt", "oldString": "one", "newString": "1", "callId": 7 });
+    refused(session.call("abreast/edit", edit), "-32602");
 }

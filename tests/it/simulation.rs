@@ -56,7 +56,11 @@ impl Run {
         let outcome = guarded(|| {
             let mut world = World::new(self.setup, &self.files, self.lenient);
             world.trace = trace;
-            let outcome = self.actions.iter().try_for_each(|it| world.play(it)).and_then(|()| world.rest());
+            let outcome = self
+                .actions
+                .iter()
+                .try_for_each(|it| world.play(it))
+                .and_then(|()| world.rest());
             n_events = world.n_events;
             outcome
         });
@@ -73,7 +77,8 @@ impl Run {
             let mut is_smaller = false;
             while from < self.actions.len() && Instant::now() < until {
                 let mut less = self.clone();
-                less.actions.drain(from..(from + chunk).min(self.actions.len()));
+                less.actions
+                    .drain(from..(from + chunk).min(self.actions.len()));
                 match less.play(false).1 {
                     Err(err) if err.invariant == invariant => {
                         *self = less;
@@ -91,7 +96,10 @@ impl Run {
     }
 
     fn rust(&self) -> String {
-        let mut text = format!("Run {{\n    setup: {:?},\n    files: vec!{:?},\n    lenient: false,\n    actions: vec![\n", self.setup, self.files);
+        let mut text = format!(
+            "Run {{\n    setup: {:?},\n    files: vec!{:?},\n    lenient: false,\n    actions: vec![\n",
+            self.setup, self.files
+        );
         for action in &self.actions {
             let _ = writeln!(text, "        {action:?},");
         }
@@ -107,7 +115,10 @@ fn guarded(run: impl FnOnce() -> Checked) -> Checked {
     IS_QUIET.set(false);
     outcome.unwrap_or_else(|_| {
         let detail = PANIC.take().unwrap_or_default();
-        Err(Violation { invariant: Invariant::Panic, detail })
+        Err(Violation {
+            invariant: Invariant::Panic,
+            detail,
+        })
     })
 }
 
@@ -130,7 +141,12 @@ fn explore(seed: u64) -> (Run, u64, Checked) {
     let mut random = Random::new(seed);
     let (setup, files) = chance::setup(&mut random);
     let chances = Chances::new(setup, &mut random);
-    let mut run = Run { setup, files: files.clone(), lenient: chance::KNOWN, actions: Vec::new() };
+    let mut run = Run {
+        setup,
+        files: files.clone(),
+        lenient: chance::KNOWN,
+        actions: Vec::new(),
+    };
     let mut n_events = 0;
     let actions = &mut run.actions;
     let outcome = guarded(|| {
@@ -156,15 +172,24 @@ fn explore(seed: u64) -> (Run, u64, Checked) {
 fn no_interleaving_breaks_a_rule() {
     hush();
     let variable = |name: &str| std::env::var(name).ok();
-    let scale: f64 = variable("ABREAST_TEST_SCALE").and_then(|it| it.parse().ok()).unwrap_or(1.0);
+    let scale: f64 = variable("ABREAST_TEST_SCALE")
+        .and_then(|it| it.parse().ok())
+        .unwrap_or(1.0);
     let only: Option<u64> = variable("ABREAST_TEST_SEED").and_then(|it| it.parse().ok());
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss
+    )]
     let n_runs = (N_RUNS as f64 * scale) as u64;
     let seeds = only.map_or(BASE_SEED..BASE_SEED + n_runs, |it| it..it + 1);
     let started = Instant::now();
     let mut n_events = 0;
-    let most: usize = variable("ABREAST_TEST_FAILURES").and_then(|it| it.parse().ok()).unwrap_or(1);
-    let mut found: std::collections::BTreeMap<String, (usize, u64)> = std::collections::BTreeMap::new();
+    let most: usize = variable("ABREAST_TEST_FAILURES")
+        .and_then(|it| it.parse().ok())
+        .unwrap_or(1);
+    let mut found: std::collections::BTreeMap<String, (usize, u64)> =
+        std::collections::BTreeMap::new();
     for seed in seeds {
         let (mut run, n, outcome) = explore(seed);
         n_events += n;
@@ -178,7 +203,10 @@ fn no_interleaving_breaks_a_rule() {
         let violation_was = violation.to_string();
         let violation = run.shrink(violation.invariant);
         run.play(true).1.ok();
-        panic!("seed {seed}: {violation_was}\nshrunk: {violation}\n{}", run.rust());
+        panic!(
+            "seed {seed}: {violation_was}\nshrunk: {violation}\n{}",
+            run.rust()
+        );
     }
     eprintln!("{n_events} events in {:?}", started.elapsed());
     for (name, (n, seed)) in &found {

@@ -165,9 +165,19 @@ fn what_changed_between_stage_and_commit_is_stale() {
             "a/",
         ),
         ("delete", "save", "0 Stale: the file has changed", "a=human"),
-        ("delete", "remove", "0 Stale: the file has changed", ""),
+        (
+            "delete",
+            "remove",
+            "0 Stale: the file does not exist any more",
+            "",
+        ),
         ("rename", "save", "0 Stale: the file has changed", "a=human"),
-        ("rename", "remove", "0 Stale: the file has changed", ""),
+        (
+            "rename",
+            "remove",
+            "0 Stale: the file does not exist any more",
+            "",
+        ),
         (
             "rename",
             "occupy",

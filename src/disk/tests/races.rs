@@ -1,7 +1,6 @@
 //! Somebody else changes files meanwhile: no save is lost.
 
 use std::{
-    collections::VecDeque,
     os::unix::fs::FileExt,
     sync::{
         Barrier, Mutex,
@@ -269,7 +268,8 @@ fn race(human: Human) -> Count {
     let mut count = Count::default();
     thread::scope(|scope| {
         let human_thread = scope.spawn(|| save_until(end, &folder, human));
-        let mut watches = VecDeque::new();
+        let mut watches = Vec::new();
+        let mut kept_files = Vec::new();
         while Instant::now() < end {
             let Ok(Look::Text(Text::Flat(old))) = RealDisk::new().look(&folder.path("a"), 100)
             else {
@@ -282,16 +282,12 @@ fn race(human: Human) -> Count {
             match change(&[folder.replace("a", &old, &new)]) {
                 Ok(committed) => {
                     count.n_commits += 1;
-                    watches.push_back((Instant::now(), committed.watch));
+                    watches.push((Instant::now(), committed.watch));
                 }
                 Err(failure) => {
                     assert_eq!(failure.error.kind, DiskErrorKind::Stale, "{failure:?}");
                     count.n_stale += 1;
-                    for kept in failure.kept {
-                        let text = fs::read_to_string(&kept).expect("kept");
-                        count.kept.extend(parse(&text).map(|(human, _)| human));
-                        fs::remove_file(kept).expect("kept");
-                    }
+                    kept_files.extend(failure.kept);
                 }
             }
             let late = watches
@@ -301,11 +297,14 @@ fn race(human: Human) -> Count {
                 let text = String::from_utf8(late.bytes).expect("a text");
                 count.kept.extend(parse(&text).map(|(human, _)| human));
             }
-            let is_over =
-                |watched: &mut (Instant, _)| watched.0.elapsed() > Duration::from_millis(WATCH_MS);
-            while watches.pop_front_if(is_over).is_some() {}
+            watches.retain(|(since, _)| since.elapsed() < Duration::from_millis(WATCH_MS));
         }
         (count.n_saves, count.lost) = human_thread.join().expect("no panic");
+        for kept in kept_files {
+            let text = fs::read_to_string(&kept).expect("kept");
+            count.kept.extend(parse(&text).map(|(human, _)| human));
+            fs::remove_file(kept).expect("kept");
+        }
     });
     let shows = folder.shows();
     assert!(
@@ -315,18 +314,19 @@ fn race(human: Human) -> Count {
     count
 }
 
-/// Returns how often the human saved, and the saves that were gone when the human looked again.
+/// Returns how often the human saved, and the saves that were gone when the human looked again, and stayed so.
 fn save_until(end: Instant, folder: &Folder, human: Human) -> (u32, Vec<u32>) {
     let (path, beside) = (folder.path("a"), folder.path("human's"));
-    let (mut n_saves, mut last, mut lost) = (0, 0, Vec::new());
+    let (mut n_saves, mut newest, mut lost) = (0, 0, Vec::new());
     while Instant::now() < end {
         let text = fs::read_to_string(&path).unwrap_or_default();
         if let Some((found, agent)) = parse(&text) {
-            if found != last {
-                lost.push(last);
+            lost.retain(|&save| save != found);
+            if found != newest {
+                lost.push(newest);
             }
-            last = last.max(found) + 1;
-            let text = format!("H:{last}\nA:{agent}\n");
+            newest = newest.max(found) + 1;
+            let text = format!("H:{newest}\nA:{agent}\n");
             if human == Human::SavesInPlace {
                 fs::write(&path, text).expect("saved");
             } else {

@@ -96,11 +96,26 @@ pub(super) enum Luck {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Replaces `chars` characters of what the session saw last.
-    Edit { file: u8, at: u16, chars: u8, new: &'static str, all: bool },
+    Edit {
+        file: u8,
+        at: u16,
+        chars: u8,
+        new: &'static str,
+        all: bool,
+    },
     /// Writes what the session saw last with `text` in front, or just `text`.
-    Write { file: u8, text: &'static str, keep: bool },
-    Delete { file: u8 },
-    Rename { file: u8, to: u8 },
+    Write {
+        file: u8,
+        text: &'static str,
+        keep: bool,
+    },
+    Delete {
+        file: u8,
+    },
+    Rename {
+        file: u8,
+        to: u8,
+    },
 }
 
 /// The changes of a call; prints as Rust.
@@ -117,36 +132,101 @@ impl fmt::Debug for Steps {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     // people
-    Open { file: u8 },
-    Close { file: u8, flush: bool },
-    Save { file: u8 },
-    Reload { file: u8, same_version: bool },
-    Type { file: u8, at: u16, text: &'static str },
-    Erase { file: u8, at: u16, chars: u8 },
-    Undo { file: u8 },
-    Redo { file: u8 },
-    SwitchEol { file: u8 },
+    Open {
+        file: u8,
+    },
+    Close {
+        file: u8,
+        flush: bool,
+    },
+    Save {
+        file: u8,
+    },
+    Reload {
+        file: u8,
+        same_version: bool,
+    },
+    Type {
+        file: u8,
+        at: u16,
+        text: &'static str,
+    },
+    Erase {
+        file: u8,
+        at: u16,
+        chars: u8,
+    },
+    Undo {
+        file: u8,
+    },
+    Redo {
+        file: u8,
+    },
+    SwitchEol {
+        file: u8,
+    },
     // the editor
-    Flush { file: u8, style: Style },
-    Handle { nth: u8, manner: Manner },
-    Settle { nth: u8, style: Style },
+    Flush {
+        file: u8,
+        style: Style,
+    },
+    Handle {
+        nth: u8,
+        manner: Manner,
+    },
+    Settle {
+        nth: u8,
+        style: Style,
+    },
     /// The next message of the editor arrives.
     Deliver,
     /// The editor ends and all its documents with it.
     Die,
     // the disk
-    Meddle { file: u8, how: Behind },
-    Hint { file: u8 },
-    Work { nth: u8, luck: Luck },
-    Finish { nth: u8 },
+    Meddle {
+        file: u8,
+        how: Behind,
+    },
+    Hint {
+        file: u8,
+    },
+    Work {
+        nth: u8,
+        luck: Luck,
+    },
+    Finish {
+        nth: u8,
+    },
     // agents
-    OpenSession { session: u8 },
-    CloseSession { session: u8 },
-    Disconnect { connection: u8 },
-    Read { session: u8, file: u8, from: u8, lines: u8 },
-    Change { session: u8, steps: Steps, dry_run: bool },
-    Ledger { session: u8, file: Option<u8> },
-    Cancel { nth: u8 },
+    OpenSession {
+        session: u8,
+    },
+    CloseSession {
+        session: u8,
+    },
+    Disconnect {
+        connection: u8,
+    },
+    Read {
+        session: u8,
+        file: u8,
+        from: u8,
+        lines: u8,
+    },
+    Change {
+        session: u8,
+        steps: Steps,
+        dry_run: bool,
+    },
+    Ledger {
+        session: u8,
+        file: Option<u8>,
+    },
+    Cancel {
+        nth: u8,
+    },
     // time
-    Wait { ms: u16 },
+    Wait {
+        ms: u16,
+    },
 }

@@ -5,7 +5,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use abreast::{protocol::ContentChange, workspace::{AskId, Millis}};
+use abreast::{
+    protocol::ContentChange,
+    workspace::{AskId, Millis},
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -34,11 +37,28 @@ pub(super) struct Document {
 /// What the editor says, in order.
 #[derive(Debug)]
 pub(super) enum Message {
-    Opened { file: u8, instance: u32, lsp_version: i32, text: String },
-    Changed { file: u8, lsp_version: i32, changes: Vec<ContentChange>, human: bool },
-    Saved { file: u8 },
-    Closed { file: u8 },
-    Answer { ask: AskId, answer: Result<Value, String> },
+    Opened {
+        file: u8,
+        instance: u32,
+        lsp_version: i32,
+        text: String,
+    },
+    Changed {
+        file: u8,
+        lsp_version: i32,
+        changes: Vec<ContentChange>,
+        human: bool,
+    },
+    Saved {
+        file: u8,
+    },
+    Closed {
+        file: u8,
+    },
+    Answer {
+        ask: AskId,
+        answer: Result<Value, String>,
+    },
 }
 
 /// A request to the editor.
@@ -77,7 +97,8 @@ impl Document {
         if self.text[range.clone()] == *new {
             return;
         }
-        self.changes.push(wire.change(&self.text, range.clone(), new));
+        self.changes
+            .push(wire.change(&self.text, range.clone(), new));
         self.text.replace_range(range, new);
         self.human |= human;
         self.dirty = true;
@@ -123,7 +144,12 @@ impl Editor {
         let instance = &mut self.instances[usize::from(file)];
         *instance += 1;
         let instance = *instance;
-        self.outbox.push_back(Message::Opened { file, instance, lsp_version, text: text.clone() });
+        self.outbox.push_back(Message::Opened {
+            file,
+            instance,
+            lsp_version,
+            text: text.clone(),
+        });
         let document = Document {
             instance,
             lsp_version,
@@ -153,42 +179,68 @@ impl Editor {
         let document = self.documents.get_mut(&file)?;
         document.dirty = false;
         self.outbox.push_back(Message::Saved { file });
-        Some(if document.had_bom { format!("{BOM}{}", document.text) } else { document.text.clone() })
+        Some(if document.had_bom {
+            format!("{BOM}{}", document.text)
+        } else {
+            document.text.clone()
+        })
     }
 
     pub(super) fn type_text(&mut self, file: u8, at: u16, text: &str) {
-        let Some(document) = self.documents.get_mut(&file) else { return };
+        let Some(document) = self.documents.get_mut(&file) else {
+            return;
+        };
         let byte = cursor(&document.text, at);
-        let text = if document.text.contains("\r\n") { text.replace('\n', "\r\n") } else { text.to_string() };
+        let text = if document.text.contains("\r\n") {
+            text.replace('\n', "\r\n")
+        } else {
+            text.to_string()
+        };
         document.remember();
         document.change(self.wire, byte..byte, &text, true);
     }
 
     pub(super) fn erase(&mut self, file: u8, at: u16, chars: u8) {
-        let Some(document) = self.documents.get_mut(&file) else { return };
+        let Some(document) = self.documents.get_mut(&file) else {
+            return;
+        };
         let range = span(&document.text, cursor(&document.text, at), chars);
         document.remember();
         document.change(self.wire, range, "", true);
     }
 
     pub(super) fn undo(&mut self, file: u8) {
-        let Some(document) = self.documents.get_mut(&file) else { return };
-        let Some(text) = document.undo.pop() else { return };
+        let Some(document) = self.documents.get_mut(&file) else {
+            return;
+        };
+        let Some(text) = document.undo.pop() else {
+            return;
+        };
         document.redo.push(document.text.clone());
         document.become_text(self.wire, &text);
     }
 
     pub(super) fn redo(&mut self, file: u8) {
-        let Some(document) = self.documents.get_mut(&file) else { return };
-        let Some(text) = document.redo.pop() else { return };
+        let Some(document) = self.documents.get_mut(&file) else {
+            return;
+        };
+        let Some(text) = document.redo.pop() else {
+            return;
+        };
         document.undo.push(document.text.clone());
         document.become_text(self.wire, &text);
     }
 
     pub(super) fn switch_eol(&mut self, file: u8) {
-        let Some(document) = self.documents.get_mut(&file) else { return };
+        let Some(document) = self.documents.get_mut(&file) else {
+            return;
+        };
         let lf = document.text.replace("\r\n", "\n");
-        let text = if lf == document.text { lf.replace('\n', "\r\n") } else { lf };
+        let text = if lf == document.text {
+            lf.replace('\n', "\r\n")
+        } else {
+            lf
+        };
         document.remember();
         document.become_text(self.wire, &text);
     }
@@ -207,7 +259,9 @@ impl Editor {
 
     pub(super) fn flush(&mut self, file: u8, style: Style) {
         let wire = self.wire;
-        let Some(document) = self.documents.get_mut(&file) else { return };
+        let Some(document) = self.documents.get_mut(&file) else {
+            return;
+        };
         if document.changes.is_empty() {
             return;
         }
@@ -218,21 +272,35 @@ impl Editor {
             Style::Exact => vec![exact],
             Style::Split => exact.into_iter().map(|it| vec![it]).collect(),
             Style::Full => {
-                vec![vec![ContentChange { range: None, range_length: None, halves: Vec::new(), text: document.text.clone() }]]
+                vec![vec![ContentChange {
+                    range: None,
+                    range_length: None,
+                    halves: Vec::new(),
+                    text: document.text.clone(),
+                }]]
             }
             Style::Minimal | Style::Halves => match difference(&from, &document.text) {
                 None => vec![Vec::new()],
-                Some((range, new)) if style == Style::Minimal || range.is_empty() || new.is_empty() => {
+                Some((range, new))
+                    if style == Style::Minimal || range.is_empty() || new.is_empty() =>
+                {
                     vec![vec![wire.change(&from, range, &new)]]
                 }
                 Some((range, new)) => {
                     let mut middle = from.clone();
                     middle.replace_range(range.clone(), "");
                     if splits_pair(&middle, range.start) {
-                        return self.flush_as(file, vec![vec![wire.change(&from, range, &new)]], human);
+                        return self.flush_as(
+                            file,
+                            vec![vec![wire.change(&from, range, &new)]],
+                            human,
+                        );
                     }
                     let deletion = wire.change(&from, range.clone(), "");
-                    vec![vec![deletion], vec![wire.change(&middle, range.start..range.start, &new)]]
+                    vec![
+                        vec![deletion],
+                        vec![wire.change(&middle, range.start..range.start, &new)],
+                    ]
                 }
             },
         };
@@ -240,11 +308,18 @@ impl Editor {
     }
 
     fn flush_as(&mut self, file: u8, notifications: Vec<Vec<ContentChange>>, human: bool) {
-        let Some(document) = self.documents.get_mut(&file) else { return };
+        let Some(document) = self.documents.get_mut(&file) else {
+            return;
+        };
         for changes in notifications {
             document.lsp_version += 1;
             let lsp_version = document.lsp_version;
-            self.outbox.push_back(Message::Changed { file, lsp_version, changes, human });
+            self.outbox.push_back(Message::Changed {
+                file,
+                lsp_version,
+                changes,
+                human,
+            });
         }
     }
 
@@ -307,11 +382,23 @@ impl Editor {
     }
 
     fn send_all(&mut self, file: u8) {
-        let Some(document) = self.documents.get_mut(&file) else { return };
+        let Some(document) = self.documents.get_mut(&file) else {
+            return;
+        };
         document.lsp_version += 1;
-        let changes = vec![ContentChange { range: None, range_length: None, halves: Vec::new(), text: document.text.clone() }];
+        let changes = vec![ContentChange {
+            range: None,
+            range_length: None,
+            halves: Vec::new(),
+            text: document.text.clone(),
+        }];
         let lsp_version = document.lsp_version;
-        self.outbox.push_back(Message::Changed { file, lsp_version, changes, human: false });
+        self.outbox.push_back(Message::Changed {
+            file,
+            lsp_version,
+            changes,
+            human: false,
+        });
     }
 
     fn apply(&mut self, ask: &Ask, manner: Manner, now: Millis) -> Vec<Applied> {
@@ -353,7 +440,13 @@ impl Editor {
                 replaced.push(document.text[range.clone()].to_string());
                 document.change(wire, range, &new, false);
             }
-            applied.push(Applied { ask: ask.ask, file, before, after: document.text.clone(), replaced });
+            applied.push(Applied {
+                ask: ask.ask,
+                file,
+                before,
+                after: document.text.clone(),
+                replaced,
+            });
         }
         let files: Vec<u8> = applied.iter().map(|it| it.file).collect();
         let answer = json!({ "applied": true });
@@ -361,7 +454,11 @@ impl Editor {
             Manner::Later => self.held.push((ask.ask, files)),
             Manner::AnswerFirst => self.answer(ask.ask, Ok(answer)),
             manner => {
-                let style = if let Manner::Right(style) = manner { style } else { Style::Exact };
+                let style = if let Manner::Right(style) = manner {
+                    style
+                } else {
+                    Style::Exact
+                };
                 for file in files {
                     self.flush(file, style);
                 }
@@ -415,14 +512,24 @@ impl Editor {
             };
             let detail = &detail["documents"][n];
             let says_otherwise = |value: &Value, is: i64| value.as_i64().is_some_and(|it| it != is);
-            if self.setup.strict && says_otherwise(&detail["instance"], i64::from(document.instance)) {
+            if self.setup.strict
+                && says_otherwise(&detail["instance"], i64::from(document.instance))
+            {
                 return Err((format!("{uri} was loaded again"), "instance"));
             }
-            if says_otherwise(&change["textDocument"]["version"], i64::from(document.lsp_version)) {
+            if says_otherwise(
+                &change["textDocument"]["version"],
+                i64::from(document.lsp_version),
+            ) {
                 return Err((format!("{uri} has changed"), "version"));
             }
             let mut edits = Vec::new();
-            for (n, edit) in change["edits"].as_array().expect("edits").iter().enumerate() {
+            for (n, edit) in change["edits"]
+                .as_array()
+                .expect("edits")
+                .iter()
+                .enumerate()
+            {
                 let range = serde_json::from_value(edit["range"].clone()).expect("a range");
                 let Some(range) = wire.bytes(&document.text, range) else {
                     return Err((format!("{uri} has no such range"), "range"));
@@ -431,7 +538,10 @@ impl Editor {
                 if self.setup.strict && old.is_some_and(|it| document.text[range.clone()] != *it) {
                     return Err((format!("{uri} has another text there"), "text"));
                 }
-                edits.push((range, edit["newText"].as_str().expect("newText").to_string()));
+                edits.push((
+                    range,
+                    edit["newText"].as_str().expect("newText").to_string(),
+                ));
             }
             all.push((file, edits));
         }
@@ -441,7 +551,14 @@ impl Editor {
 
 impl Setup {
     pub(super) fn wire(self) -> Wire {
-        let encoding = if self.utf8 { abreast::protocol::Encoding::Utf8 } else { abreast::protocol::Encoding::Utf16 };
-        Wire { encoding, lone_cr_is_text: self.lone_cr_is_text }
+        let encoding = if self.utf8 {
+            abreast::protocol::Encoding::Utf8
+        } else {
+            abreast::protocol::Encoding::Utf16
+        };
+        Wire {
+            encoding,
+            lone_cr_is_text: self.lone_cr_is_text,
+        }
     }
 }

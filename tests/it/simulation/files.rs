@@ -2,7 +2,10 @@
 //!
 //! Invariant: a commit changes a file only if it holds what the change expects, and of several changes all or none.
 
-use std::{collections::BTreeMap, path::{Path, PathBuf}};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use abreast::{
     disk::{DiskChange, DiskError, DiskErrorKind, DiskFailure, Resolved},
@@ -18,7 +21,12 @@ pub(super) const N_FILES: usize = 4;
 pub(super) const UNTITLED: u8 = 3;
 
 const PATHS: [&str; N_FILES] = ["/w/a.txt", "/w/b.txt", "/w/c.txt", "untitled:1"];
-const URIS: [&str; N_FILES] = ["file:///w/a.txt", "file:///w/b.txt", "file:///w/c.txt", "untitled:1"];
+const URIS: [&str; N_FILES] = [
+    "file:///w/a.txt",
+    "file:///w/b.txt",
+    "file:///w/c.txt",
+    "untitled:1",
+];
 
 pub(super) fn path(file: u8) -> &'static str {
     PATHS[usize::from(file)]
@@ -29,7 +37,10 @@ pub(super) fn uri(file: u8) -> &'static str {
 }
 
 pub(super) fn of_uri(uri: &str) -> u8 {
-    let file = URIS.iter().position(|it| *it == uri).unwrap_or_else(|| panic!("{uri} is no file of the run"));
+    let file = URIS
+        .iter()
+        .position(|it| *it == uri)
+        .unwrap_or_else(|| panic!("{uri} is no file of the run"));
     u8::try_from(file).expect("few files")
 }
 
@@ -40,7 +51,11 @@ pub(super) fn of_path(path: &Path) -> u8 {
 }
 
 pub(super) fn key(file: u8) -> FileKey {
-    if file == UNTITLED { FileKey::Uri(uri(file).to_string()) } else { FileKey::Path(PathBuf::from(path(file))) }
+    if file == UNTITLED {
+        FileKey::Uri(uri(file).to_string())
+    } else {
+        FileKey::Path(PathBuf::from(path(file)))
+    }
 }
 
 /// The files on disk, as bytes that are text.
@@ -55,7 +70,10 @@ pub(super) fn raw(text: &Text) -> String {
 
 impl Disk {
     pub(super) fn resolve(&self, path: &Path) -> Resolved {
-        Resolved { path: path.to_path_buf(), exists: self.files.contains_key(&of_path(path)) }
+        Resolved {
+            path: path.to_path_buf(),
+            exists: self.files.contains_key(&of_path(path)),
+        }
     }
 
     /// Whether the changes can be made.
@@ -79,7 +97,9 @@ impl Disk {
         let mut err = failure(n, DiskErrorKind::Io);
         if matches!(luck, Luck::Worse(_)) && n > 0 {
             // The one before was made, and somebody changed it again before it could be taken back.
-            let (DiskChange::Create { path, .. } | DiskChange::Replace { path, .. }) = &changes[n - 1] else {
+            let (DiskChange::Create { path, .. } | DiskChange::Replace { path, .. }) =
+                &changes[n - 1]
+            else {
                 return Err(err);
             };
             let file = of_path(path);
@@ -103,7 +123,9 @@ fn touches(change: &DiskChange, file: u8) -> bool {
 /// The files that a change is about.
 pub(super) fn files_of(change: &DiskChange) -> Vec<u8> {
     match change {
-        DiskChange::Create { path, .. } | DiskChange::Replace { path, .. } | DiskChange::Delete { path, .. } => {
+        DiskChange::Create { path, .. }
+        | DiskChange::Replace { path, .. }
+        | DiskChange::Delete { path, .. } => {
             vec![of_path(path)]
         }
         DiskChange::Rename { from, to, .. } => vec![of_path(from), of_path(to)],
@@ -111,14 +133,30 @@ pub(super) fn files_of(change: &DiskChange) -> Vec<u8> {
 }
 
 fn failure(change: usize, kind: DiskErrorKind) -> DiskFailure {
-    let error = DiskError { kind, detail: format!("{kind:?}").to_lowercase() };
-    DiskFailure { change, error, rolled_back: true, unrestored: Vec::new(), kept: Vec::new() }
+    let error = DiskError {
+        kind,
+        detail: format!("{kind:?}").to_lowercase(),
+    };
+    DiskFailure {
+        change,
+        error,
+        rolled_back: true,
+        unrestored: Vec::new(),
+        kept: Vec::new(),
+    }
 }
 
 /// Makes one change.
-pub(super) fn make(files: &mut BTreeMap<u8, String>, change: &DiskChange) -> Result<(), DiskErrorKind> {
+pub(super) fn make(
+    files: &mut BTreeMap<u8, String>,
+    change: &DiskChange,
+) -> Result<(), DiskErrorKind> {
     let holds = |files: &BTreeMap<u8, String>, file: u8, expected: &Text| {
-        files.get(&file).is_some_and(|it| *it == raw(expected)).then_some(()).ok_or(DiskErrorKind::Stale)
+        files
+            .get(&file)
+            .is_some_and(|it| *it == raw(expected))
+            .then_some(())
+            .ok_or(DiskErrorKind::Stale)
     };
     match change {
         DiskChange::Create { path, text } => {
@@ -128,7 +166,11 @@ pub(super) fn make(files: &mut BTreeMap<u8, String>, change: &DiskChange) -> Res
             }
             files.insert(file, raw(text));
         }
-        DiskChange::Replace { path, expected, text } => {
+        DiskChange::Replace {
+            path,
+            expected,
+            text,
+        } => {
             let file = of_path(path);
             holds(files, file, expected)?;
             files.insert(file, raw(text));

@@ -13,7 +13,10 @@ use std::{
 use abreast::{
     disk::DiskChange,
     error::{Code, Failure, FsError},
-    protocol::{ApplyResult, Author, Change, ContentChange, LedgerEntry, Operation, ReadResult, Seen, Status, Via},
+    protocol::{
+        ApplyResult, Author, Change, ContentChange, LedgerEntry, Operation, ReadResult, Seen,
+        Status, Via,
+    },
     version::Version,
     workspace::{Answer, AskId, Millis},
 };
@@ -74,7 +77,10 @@ impl fmt::Display for Violation {
 pub(super) type Checked = Result<(), Violation>;
 
 fn broken(invariant: Invariant, detail: impl Into<String>) -> Checked {
-    Err(Violation { invariant, detail: detail.into() })
+    Err(Violation {
+        invariant,
+        detail: detail.into(),
+    })
 }
 
 /// A view text, shared; none: no file.
@@ -147,8 +153,8 @@ pub(super) struct CallTruth {
     session: Option<usize>,
     files: Vec<u8>,
     arrived: u64,
-    /// Calls about the same files that arrived before and are not answered.
-    ahead: BTreeSet<u64>,
+    /// How many calls about the same files arrived before and are not answered.
+    ahead: usize,
     /// When the last of them was.
     head: u64,
     answered: Option<Option<Code>>,
@@ -255,7 +261,11 @@ impl Oracle {
 
     fn learn(&mut self, view: &str) -> Rc<str> {
         let version = version(view);
-        Rc::clone(self.contents.entry(version).or_insert_with(|| Rc::from(view)))
+        Rc::clone(
+            self.contents
+                .entry(version)
+                .or_insert_with(|| Rc::from(view)),
+        )
     }
 
     // ── what happens ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -263,8 +273,14 @@ impl Oracle {
     fn note(&mut self, file: u8) {
         let at = self.tick();
         let truth = &self.files[usize::from(file)];
-        let tag = truth.mirror.as_ref().map(|it| (it.instance, it.lsp_version));
-        let raw = truth.mirror.as_ref().map_or(truth.disk.as_deref(), |it| Some(it.text.as_str()));
+        let tag = truth
+            .mirror
+            .as_ref()
+            .map(|it| (it.instance, it.lsp_version));
+        let raw = truth
+            .mirror
+            .as_ref()
+            .map_or(truth.disk.as_deref(), |it| Some(it.text.as_str()));
         let content = raw.map(view).map(|it| self.learn(&it));
         self.file(file).was.push(Was { at, content, tag });
     }
@@ -277,7 +293,11 @@ impl Oracle {
             return;
         }
         truth.disk = raw.map(str::to_string);
-        truth.was_on_disk.push(Was { at, content, tag: None });
+        truth.was_on_disk.push(Was {
+            at,
+            content,
+            tag: None,
+        });
         if truth.mirror.is_none() {
             self.note(file);
         }
@@ -287,7 +307,11 @@ impl Oracle {
         let at = self.tick();
         let truth = self.file(file);
         truth.turned.push(at);
-        truth.mirror = Some(Mirror { instance, lsp_version, text: text.to_string() });
+        truth.mirror = Some(Mirror {
+            instance,
+            lsp_version,
+            text: text.to_string(),
+        });
         self.lose(file);
         self.note(file);
     }
@@ -307,14 +331,23 @@ impl Oracle {
         }
     }
 
-    pub(super) fn changed(&mut self, file: u8, lsp_version: i32, changes: &[ContentChange], human: bool) {
+    pub(super) fn changed(
+        &mut self,
+        file: u8,
+        lsp_version: i32,
+        changes: &[ContentChange],
+        human: bool,
+    ) {
         let wire = self.wire;
         let at = self.tick();
         for change in changes {
             let truth = self.file(file);
-            let Some(mirror) = &mut truth.mirror else { return };
+            let Some(mirror) = &mut truth.mirror else {
+                return;
+            };
             mirror.lsp_version = lsp_version;
-            wire.make(&mut mirror.text, change).expect("the editor reports what it did");
+            wire.make(&mut mirror.text, change)
+                .expect("the editor reports what it did");
             self.note(file);
             self.reach(file);
         }
@@ -325,9 +358,16 @@ impl Oracle {
             self.note(file);
         }
         if human && !changes.is_empty() {
-            let is_out = self.calls.values().any(|it| it.answered.is_none() && it.planned.contains_key(&file));
+            let is_out = self
+                .calls
+                .values()
+                .any(|it| it.answered.is_none() && it.planned.contains_key(&file));
             let truth = self.file(file);
-            if is_out { truth.human_while_out.push(at) } else { truth.human.push(at) }
+            if is_out {
+                truth.human_while_out.push(at)
+            } else {
+                truth.human.push(at)
+            }
         }
     }
 
@@ -337,7 +377,12 @@ impl Oracle {
         let truth = &mut self.files[usize::from(file)];
         let Some(mirror) = &truth.mirror else { return };
         for call in self.calls.values_mut().filter(|it| it.answered.is_none()) {
-            if call.planned.get(&file).is_some_and(|it| it.1 == mirror.text) && !call.reached.contains_key(&file) {
+            if call
+                .planned
+                .get(&file)
+                .is_some_and(|it| it.1 == mirror.text)
+                && !call.reached.contains_key(&file)
+            {
                 call.reached.insert(file, at);
                 truth.human_while_out.clear();
             }
@@ -347,12 +392,19 @@ impl Oracle {
     // ── sessions ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     pub(super) fn session(&self, name: u8) -> Option<usize> {
-        self.sessions.iter().rposition(|it| it.name == name && it.live)
+        self.sessions
+            .iter()
+            .rposition(|it| it.name == name && it.live)
     }
 
     pub(super) fn open_session(&mut self, name: u8) {
         if self.session(name).is_none() {
-            self.sessions.push(SessionTruth { name, live: true, entries: BTreeMap::new(), told: BTreeMap::new() });
+            self.sessions.push(SessionTruth {
+                name,
+                live: true,
+                entries: BTreeMap::new(),
+                told: BTreeMap::new(),
+            });
         }
     }
 
@@ -364,7 +416,12 @@ impl Oracle {
 
     /// What a session saw of a file last; none: nothing.
     pub(super) fn last_seen(&self, session: usize, file: u8) -> Option<Shared> {
-        self.sessions[session].entries.get(&file)?.last()?.seen.clone()
+        self.sessions[session]
+            .entries
+            .get(&file)?
+            .last()?
+            .seen
+            .clone()
     }
 
     fn observe(&mut self, session: usize, file: u8, since: u64, seen: Option<Shared>) {
@@ -374,7 +431,11 @@ impl Oracle {
             return;
         }
         let entries = session.entries.entry(file).or_default();
-        if seen.is_some() && entries.last().is_some_and(|it| it.seen.is_some() && it.since > since) {
+        if seen.is_some()
+            && entries
+                .last()
+                .is_some_and(|it| it.seen.is_some() && it.since > since)
+        {
             return;
         }
         entries.push(Noted { at, since, seen });
@@ -396,7 +457,10 @@ impl Oracle {
             }
         }
         seen.push(before);
-        let own = self.unknown.iter().filter(|it| it.session == session && it.file == file && self.has_landed(it));
+        let own = self
+            .unknown
+            .iter()
+            .filter(|it| it.session == session && it.file == file && self.has_landed(it));
         seen.extend(own.map(|it| Some(it.content.clone())));
         seen
     }
@@ -428,11 +492,15 @@ impl Oracle {
         };
         let was_open = files.iter().all(|it| self.mirror(*it).is_some());
         let shares = |it: &CallTruth| it.files.iter().any(|file| files.contains(file));
-        let ahead = self.calls.iter().filter(|it| it.1.answered.is_none() && shares(it.1)).map(|it| *it.0);
+        let ahead = self
+            .calls
+            .values()
+            .filter(|it| it.answered.is_none() && shares(it))
+            .count();
         let call = CallTruth {
             kind,
             session,
-            ahead: ahead.collect(),
+            ahead,
             files,
             arrived,
             head: arrived,
@@ -453,7 +521,11 @@ impl Oracle {
     }
 
     pub(super) fn unanswered(&self) -> Vec<u64> {
-        self.calls.iter().filter(|it| it.1.answered.is_none()).map(|it| *it.0).collect()
+        self.calls
+            .iter()
+            .filter(|it| it.1.answered.is_none())
+            .map(|it| *it.0)
+            .collect()
     }
 
     /// The sidecar asks the editor; `call`: the request that just arrived.
@@ -467,27 +539,44 @@ impl Oracle {
             return Ok(());
         }
         let params = &ask.params;
-        let id = params["abreast"]["callId"].as_str().and_then(|it| it.parse::<u64>().ok()).expect("a callId");
+        let id = params["abreast"]["callId"]
+            .as_str()
+            .and_then(|it| it.parse::<u64>().ok())
+            .expect("a callId");
         self.asks.insert(ask.ask, id);
         let call = &self.calls[&id];
         if call.answered.is_some() {
-            return broken(Invariant::Order, format!("call {id} was answered, and edits now"));
+            return broken(
+                Invariant::Order,
+                format!("call {id} was answered, and edits now"),
+            );
         }
-        if !call.ahead.is_empty() {
-            return broken(Invariant::Order, format!("call {id} edits before {:?}", call.ahead));
+        if call.ahead > 0 {
+            return broken(
+                Invariant::Order,
+                format!("call {id} edits before {} others", call.ahead),
+            );
         }
         if params["abreast"]["deadline"].as_u64() != Some(now + 5000) {
             return broken(Invariant::Order, "the deadline is not 5 s away");
         }
         let is_forward = call.landed.values().all(|it| it.2);
         let mut planned = BTreeMap::new();
-        for (n, change) in params["edit"]["documentChanges"].as_array().expect("documentChanges").iter().enumerate() {
+        for (n, change) in params["edit"]["documentChanges"]
+            .as_array()
+            .expect("documentChanges")
+            .iter()
+            .enumerate()
+        {
             let uri = change["textDocument"]["uri"].as_str().expect("a URI");
             let file = files::of_uri(uri);
             let Some(mirror) = &self.files[usize::from(file)].mirror else {
                 return broken(Invariant::Bytes, format!("{uri} is edited, and not open"));
             };
-            let olds = params["abreast"]["documents"][n]["oldTexts"].as_array().cloned().unwrap_or_default();
+            let olds = params["abreast"]["documents"][n]["oldTexts"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
             let after = self.edited(&mirror.text, &change["edits"], &olds)?;
             planned.insert(file, after);
         }
@@ -496,7 +585,10 @@ impl Oracle {
         call.sent = true;
         call.is_refused = false;
         if is_forward {
-            call.planned = planned.into_iter().map(|(file, text)| (file, (at, text))).collect();
+            call.planned = planned
+                .into_iter()
+                .map(|(file, text)| (file, (at, text)))
+                .collect();
             call.reached.clear();
             call.landed.clear();
         }
@@ -511,12 +603,20 @@ impl Oracle {
                 invariant: Invariant::Bytes,
                 detail: format!("{why}: {edit} of {text:?}"),
             };
-            let range = serde_json::from_value(edit["range"].clone()).map_err(|_| wrong("no range"))?;
-            let range = self.wire.bytes(text, range).ok_or_else(|| wrong("a range outside the text"))?;
-            if range.start < from || splits_pair(text, range.start) || splits_pair(text, range.end) {
+            let range =
+                serde_json::from_value(edit["range"].clone()).map_err(|_| wrong("no range"))?;
+            let range = self
+                .wire
+                .bytes(text, range)
+                .ok_or_else(|| wrong("a range outside the text"))?;
+            if range.start < from || splits_pair(text, range.start) || splits_pair(text, range.end)
+            {
                 return Err(wrong("an edit that overlaps or splits a line break"));
             }
-            if olds.get(n).is_some_and(|it| it.as_str() != Some(&text[range.clone()])) {
+            if olds
+                .get(n)
+                .is_some_and(|it| it.as_str() != Some(&text[range.clone()]))
+            {
                 return Err(wrong("another old text"));
             }
             after.push_str(&text[from..range.start]);
@@ -533,14 +633,21 @@ impl Oracle {
             let was_made = answer.as_ref().is_ok_and(|it| it["applied"] == true);
             self.calls.get_mut(id).expect("it is there").is_refused = !was_made;
         }
-        let Some(id) = self.barriers.remove(&ask) else { return };
+        let Some(id) = self.barriers.remove(&ask) else {
+            return;
+        };
         let call = self.calls.get_mut(&id).expect("it is there");
-        let Kind::Read { file } = call.kind else { return };
+        let Kind::Read { file } = call.kind else {
+            return;
+        };
         let Ok(answer) = answer else { return };
         let document = &answer["documents"][files::uri(file)];
         let number = |name: &str| document[name].as_i64();
         if let (Some(instance), Some(version)) = (number("instance"), number("version")) {
-            call.floor = Some((u32::try_from(instance).expect("small"), i32::try_from(version).expect("small")));
+            call.floor = Some((
+                u32::try_from(instance).expect("small"),
+                i32::try_from(version).expect("small"),
+            ));
         }
     }
 
@@ -552,19 +659,41 @@ impl Oracle {
             && !undone
         {
             if it.before == *after && it.after != *before {
-                return broken(Invariant::NothingLost, format!("taken back {after:?} to {:?}, it was {before:?}", it.after));
+                return broken(
+                    Invariant::NothingLost,
+                    format!("taken back {after:?} to {:?}, it was {before:?}", it.after),
+                );
             }
-            self.calls.get_mut(&id).expect("it is there").landed.get_mut(&it.file).expect("it is there").2 = true;
+            self.calls
+                .get_mut(&id)
+                .expect("it is there")
+                .landed
+                .get_mut(&it.file)
+                .expect("it is there")
+                .2 = true;
             return Ok(());
         }
-        let is_late = call.answered.is_some_and(|it| it != Some(Code::FsEditorTimeout));
-        let Kind::Change { changes, .. } = &call.kind else { unreachable!("a read edits nothing") };
-        let changes: Vec<Change> = changes.iter().filter(|change| plan::file_of(change.path()) == it.file).cloned().collect();
-        let seen = call.session.map(|session| self.seen_since(session, it.file, call.head));
+        let is_late = call
+            .answered
+            .is_some_and(|it| it != Some(Code::FsEditorTimeout));
+        let Kind::Change { changes, .. } = &call.kind else {
+            unreachable!("a read edits nothing")
+        };
+        let changes: Vec<Change> = changes
+            .iter()
+            .filter(|change| plan::file_of(change.path()) == it.file)
+            .cloned()
+            .collect();
+        let seen = call
+            .session
+            .map(|session| self.seen_since(session, it.file, call.head));
         if self.setup.strict && !self.setup.liar {
             self.check_change(&changes, seen, &it.before, &it.after, it.file)?;
             if is_late {
-                return broken(Invariant::AllOrNone, format!("call {id} was refused, and the editor made its edit"));
+                return broken(
+                    Invariant::AllOrNone,
+                    format!("call {id} was refused, and the editor made its edit"),
+                );
             }
         }
         let call = self.calls.get_mut(&id).expect("it is there");
@@ -581,7 +710,8 @@ impl Oracle {
         file: u8,
     ) -> Checked {
         let shared: Shared = Some(Rc::from(view(before)));
-        let fills = matches!(changes.first(), Some(Change::Write { .. })) && view(before).is_empty();
+        let fills =
+            matches!(changes.first(), Some(Change::Write { .. })) && view(before).is_empty();
         if let Some(seen) = seen
             && !fills
             && !seen.iter().flatten().any(|it| alike(it, &shared))
@@ -589,15 +719,25 @@ impl Oracle {
         {
             return broken(
                 Invariant::Seen,
-                format!("{} was {:?}, and the session had seen {seen:?}", files::path(file), view(before)),
+                format!(
+                    "{} was {:?}, and the session had seen {seen:?}",
+                    files::path(file),
+                    view(before)
+                ),
             );
         }
         let mut contents = BTreeMap::from([(file, Some(view(before)))]);
         if let Err(code) = plan::run(changes, &mut contents) {
-            return broken(Invariant::StaleFirst, format!("made what has to be refused: {code:?} of {before:?}"));
+            return broken(
+                Invariant::StaleFirst,
+                format!("made what has to be refused: {code:?} of {before:?}"),
+            );
         }
         if contents[&file].as_deref() != Some(&view(after)) {
-            return broken(Invariant::Bytes, format!("{before:?} became {after:?}, and not {:?}", contents[&file]));
+            return broken(
+                Invariant::Bytes,
+                format!("{before:?} became {after:?}, and not {:?}", contents[&file]),
+            );
         }
         self.check_bytes(changes, before, after)
     }
@@ -606,11 +746,16 @@ impl Oracle {
         let kept = match changes {
             // A call that writes twice, or a CR of its own that must not become half of a pair, can need another style.
             [_, ..] if changes.len() > 1 || before.replace("\r\n", "").contains('\r') => true,
-            [Change::Edit { old_string, new_string, .. }] => {
-                plan::only_hits_changed(before, after, old_string, new_string)
-            }
+            [
+                Change::Edit {
+                    old_string,
+                    new_string,
+                    ..
+                },
+            ] => plan::only_hits_changed(before, after, old_string, new_string),
             _ => {
-                let is_crlf = |text: &str| text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
+                let is_crlf =
+                    |text: &str| text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
                 let is_lf = |text: &str| text.contains('\n') && !text.contains("\r\n");
                 let bom = super::text::BOM;
                 before.starts_with(bom) == after.starts_with(bom)
@@ -618,7 +763,11 @@ impl Oracle {
                     && !(is_lf(before) && after.contains("\r\n"))
             }
         };
-        if kept { Ok(()) } else { broken(Invariant::Bytes, format!("{before:?} became {after:?}")) }
+        if kept {
+            Ok(())
+        } else {
+            broken(Invariant::Bytes, format!("{before:?} became {after:?}"))
+        }
     }
 
     // ── the disk ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -634,10 +783,15 @@ impl Oracle {
         let Some((&id, call)) = self.calls.iter().find(|it| of(it.1)) else {
             return broken(Invariant::Order, "changes are staged for no call");
         };
-        if !call.ahead.is_empty() {
-            return broken(Invariant::Order, format!("call {id} stages before {:?}", call.ahead));
+        if call.ahead > 0 {
+            return broken(
+                Invariant::Order,
+                format!("call {id} stages before {} others", call.ahead),
+            );
         }
-        let Kind::Change { changes: asked, .. } = &call.kind else { unreachable!("of() saw it") };
+        let Kind::Change { changes: asked, .. } = &call.kind else {
+            unreachable!("of() saw it")
+        };
         // What the files hold according to the sidecar, and what they come to hold.
         let mut before: BTreeMap<u8, String> = BTreeMap::new();
         let mut made: BTreeSet<u8> = BTreeSet::new();
@@ -647,9 +801,8 @@ impl Oracle {
                     made.insert(files::of_path(path));
                     continue;
                 }
-                DiskChange::Replace { path, expected, .. } | DiskChange::Delete { path, expected } => {
-                    (files::of_path(path), expected)
-                }
+                DiskChange::Replace { path, expected, .. }
+                | DiskChange::Delete { path, expected } => (files::of_path(path), expected),
                 DiskChange::Rename { from, to, expected } => {
                     made.insert(files::of_path(to));
                     (files::of_path(from), expected)
@@ -662,7 +815,10 @@ impl Oracle {
         let mut after = before.clone();
         for change in changes {
             if let Err(kind) = files::make(&mut after, change) {
-                return broken(Invariant::AllOrNone, format!("call {id} stages what cannot be done: {kind:?}"));
+                return broken(
+                    Invariant::AllOrNone,
+                    format!("call {id} stages what cannot be done: {kind:?}"),
+                );
             }
         }
         let mut contents: BTreeMap<u8, Content> = BTreeMap::new();
@@ -674,12 +830,18 @@ impl Oracle {
             } else if let Some(mirror) = self.mirror(file) {
                 Some(view(&mirror.text))
             } else {
-                self.contents_since(file, call.head).last().cloned().flatten().map(|it| it.to_string())
+                self.contents_since(file, call.head)
+                    .last()
+                    .cloned()
+                    .flatten()
+                    .map(|it| it.to_string())
             };
             contents.insert(file, content);
         }
         for &file in &touched {
-            let Some(session) = call.session else { continue };
+            let Some(session) = call.session else {
+                continue;
+            };
             let content: Shared = contents[&file].as_deref().map(Rc::from);
             let seen = self.seen_since(session, file, call.head);
             let is_creation = content.is_none() || content.as_deref() == Some("");
@@ -687,23 +849,41 @@ impl Oracle {
             if !is_seen && !is_creation {
                 return broken(
                     Invariant::Seen,
-                    format!("{} is {content:?}, and the session had seen {seen:?}", files::path(file)),
+                    format!(
+                        "{} is {content:?}, and the session had seen {seen:?}",
+                        files::path(file)
+                    ),
                 );
             }
         }
         if let Err(code) = plan::run(asked, &mut contents) {
-            return broken(Invariant::StaleFirst, format!("stages what has to be refused: {code:?}"));
+            return broken(
+                Invariant::StaleFirst,
+                format!("stages what has to be refused: {code:?}"),
+            );
         }
         for &file in &touched {
             let after = after.get(&file).map(|it| view(it));
             if after != contents[&file] {
-                return broken(Invariant::Bytes, format!("stages {after:?}, and not {:?}", contents[&file]));
+                return broken(
+                    Invariant::Bytes,
+                    format!("stages {after:?}, and not {:?}", contents[&file]),
+                );
             }
         }
         for change in changes {
-            if let DiskChange::Replace { path, expected, text } = change {
+            if let DiskChange::Replace {
+                path,
+                expected,
+                text,
+            } = change
+            {
                 let file = files::of_path(path);
-                let own: Vec<Change> = asked.iter().filter(|it| plan::file_of(it.path()) == file).cloned().collect();
+                let own: Vec<Change> = asked
+                    .iter()
+                    .filter(|it| plan::file_of(it.path()) == file)
+                    .cloned()
+                    .collect();
                 if !made.contains(&file) {
                     self.check_bytes(&own, &files::raw(expected), &files::raw(text))?;
                 }
@@ -719,7 +899,10 @@ impl Oracle {
         let id = self.staged[&staged];
         let call = self.calls.get_mut(&id).expect("it is there");
         if call.answered.is_some() {
-            return broken(Invariant::AllOrNone, format!("call {id} was answered, and its commit is granted"));
+            return broken(
+                Invariant::AllOrNone,
+                format!("call {id} was answered, and its commit is granted"),
+            );
         }
         call.granted = true;
         for file in changes.iter().flat_map(files::files_of) {
@@ -743,7 +926,12 @@ impl Oracle {
     // ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A request is answered; `since`: what is shown was taken then.
-    pub(super) fn replied(&mut self, id: u64, result: &Result<Answer, Failure>, since: Option<u64>) -> Checked {
+    pub(super) fn replied(
+        &mut self,
+        id: u64,
+        result: &Result<Answer, Failure>,
+        since: Option<u64>,
+    ) -> Checked {
         let code = match result {
             Ok(_) => None,
             Err(Failure::Fs(err)) => Some(err.code),
@@ -768,12 +956,18 @@ impl Oracle {
             Err(Failure::Fs(err)) => self.refused(id, err)?,
         }
         let head = self.tick();
-        for call in self.calls.values_mut() {
-            if call.ahead.remove(&id) && call.ahead.is_empty() {
-                call.head = head;
+        let files = self.calls[&id].files.clone();
+        for (_, call) in self.calls.range_mut(id + 1..) {
+            if call.ahead > 0
+                && call.answered.is_none()
+                && call.files.iter().any(|it| files.contains(it))
+            {
+                call.ahead -= 1;
+                if call.ahead == 0 {
+                    call.head = head;
+                }
             }
         }
-        let files = self.calls[&id].files.clone();
         for file in files {
             if code != Some(Code::FsEditorTimeout) {
                 let truth = self.file(file);
@@ -786,14 +980,25 @@ impl Oracle {
 
     fn shown(&mut self, id: u64, result: &ReadResult, since: Option<u64>) -> Checked {
         let call = &self.calls[&id];
-        let Kind::Read { file } = call.kind else { return broken(Invariant::Answered, "a read that was none") };
+        let Kind::Read { file } = call.kind else {
+            return broken(Invariant::Answered, "a read that was none");
+        };
         let Some(content) = self.contents.get(&result.version).cloned() else {
-            return broken(Invariant::Order, format!("a read shows what never was: {:?}", result.text));
+            return broken(
+                Invariant::Order,
+                format!("a read shows what never was: {:?}", result.text),
+            );
         };
         let lines: Vec<&str> = content.split_inclusive('\n').collect();
-        let window = lines.get(result.start_line - 1..result.end_line).unwrap_or_default().concat();
+        let window = lines
+            .get(result.start_line - 1..result.end_line)
+            .unwrap_or_default()
+            .concat();
         if window != result.text {
-            return broken(Invariant::Order, format!("a read shows {:?} of {content:?}", result.text));
+            return broken(
+                Invariant::Order,
+                format!("a read shows {:?} of {content:?}", result.text),
+            );
         }
         let truth = &self.files[usize::from(file)];
         let has_barrier = self.setup.sync && call.was_open && result.via == Via::Editor;
@@ -803,12 +1008,20 @@ impl Oracle {
         }
         let floor = call.floor.filter(|_| !is_behind);
         let was: Vec<&Was> = if result.via == Via::Editor {
-            Self::since(&truth.was, call.arrived).filter(|it| it.tag >= floor && it.tag.is_some()).collect()
+            Self::since(&truth.was, call.arrived)
+                .filter(|it| it.tag >= floor && it.tag.is_some())
+                .collect()
         } else {
             Self::since(&truth.was_on_disk, call.arrived).collect()
         };
-        if !was.iter().any(|it| it.content.as_deref() == Some(&*content)) {
-            return broken(Invariant::Order, format!("a read shows {content:?}; since it arrived there was {was:?}"));
+        if !was
+            .iter()
+            .any(|it| it.content.as_deref() == Some(&*content))
+        {
+            return broken(
+                Invariant::Order,
+                format!("a read shows {content:?}; since it arrived there was {was:?}"),
+            );
         }
         if let Some(session) = call.session {
             let since = since.unwrap_or_else(|| self.tick());
@@ -829,14 +1042,23 @@ impl Oracle {
                 Ok(())
             };
         }
-        if !call.ahead.is_empty() {
-            return broken(Invariant::Order, format!("call {id} is done before {:?}", call.ahead));
+        if call.ahead > 0 {
+            return broken(
+                Invariant::Order,
+                format!("call {id} is done before {} others", call.ahead),
+            );
         }
         let mut observed = Vec::new();
         for it in &result.files {
             let file = files::of_uri(&it.uri);
-            let is_noop = it.operation == Operation::Update && it.hunks.is_empty() && !call.planned.contains_key(&file);
-            let own: Vec<Change> = changes.iter().filter(|it| plan::file_of(it.path()) == file).cloned().collect();
+            let is_noop = it.operation == Operation::Update
+                && it.hunks.is_empty()
+                && !call.planned.contains_key(&file);
+            let own: Vec<Change> = changes
+                .iter()
+                .filter(|it| plan::file_of(it.path()) == file)
+                .cloned()
+                .collect();
             let (content, since) = if let Some((at, planned)) = call.planned.get(&file) {
                 let truth = &self.files[usize::from(file)];
                 let content: Shared = Some(Rc::from(view(planned)));
@@ -845,29 +1067,57 @@ impl Oracle {
                 // Who lies while a human types may be believed: what the human typed can look like the edit.
                 let is_likely = self.setup.liar && truth.human_while_out.iter().any(|it| it > at);
                 if !has_landed && !has_been && !is_likely {
-                    return broken(Invariant::Verified, format!("{} is said to be {content:?}", files::path(file)));
+                    return broken(
+                        Invariant::Verified,
+                        format!("{} is said to be {content:?}", files::path(file)),
+                    );
                 }
                 (content, call.reached.get(&file).copied())
             } else if let Some(contents) = call.staged.as_ref().filter(|_| !is_noop) {
                 if call.committed.is_none() {
                     return broken(Invariant::Verified, "a success without a commit");
                 }
-                (contents[&file].as_deref().map(Rc::from), call.committed.filter(|_| !call.lost))
+                (
+                    contents[&file].as_deref().map(Rc::from),
+                    call.committed.filter(|_| !call.lost),
+                )
             } else if is_noop {
-                let Some(content) = it.version.and_then(|it| self.contents.get(&it)).cloned() else {
-                    return broken(Invariant::Verified, "nothing was to be done on a text that never was");
+                let Some(content) = it.version.and_then(|it| self.contents.get(&it)).cloned()
+                else {
+                    return broken(
+                        Invariant::Verified,
+                        "nothing was to be done on a text that never was",
+                    );
                 };
                 let truth = &self.files[usize::from(file)];
-                let was = if it.via == Via::Editor { &truth.was } else { &truth.was_on_disk };
-                let when = Self::since(was, call.head).filter(|it| it.content.as_deref() == Some(&*content)).last();
+                let was = if it.via == Via::Editor {
+                    &truth.was
+                } else {
+                    &truth.was_on_disk
+                };
+                let when = Self::since(was, call.head)
+                    .filter(|it| it.content.as_deref() == Some(&*content))
+                    .last();
                 let mut contents = BTreeMap::from([(file, Some(content.to_string()))]);
                 let outcome = plan::run(&own, &mut contents);
-                if when.is_none() || outcome.is_err() || contents[&file].as_deref() != Some(&*content) {
-                    return broken(Invariant::Verified, format!("{} needed a change", files::path(file)));
+                if when.is_none()
+                    || outcome.is_err()
+                    || contents[&file].as_deref() != Some(&*content)
+                {
+                    return broken(
+                        Invariant::Verified,
+                        format!("{} needed a change", files::path(file)),
+                    );
                 }
-                (Some(content), when.map(|it| it.at).filter(|_| it.via == Via::Editor))
+                (
+                    Some(content),
+                    when.map(|it| it.at).filter(|_| it.via == Via::Editor),
+                )
             } else {
-                return broken(Invariant::Verified, format!("{} was not changed", files::path(file)));
+                return broken(
+                    Invariant::Verified,
+                    format!("{} was not changed", files::path(file)),
+                );
             };
             if it.version != content.as_deref().map(version) {
                 return broken(
@@ -915,12 +1165,20 @@ impl Oracle {
             }
             return Ok(());
         }
-        let Kind::Change { .. } = &call.kind else { return Ok(()) };
+        let Kind::Change { .. } = &call.kind else {
+            return Ok(());
+        };
         self.check_nothing_stayed(id, err)?;
         self.check_reason(id, err)?;
         let call = &self.calls[&id];
-        let Some(session) = call.session else { return Ok(()) };
-        let planned: Vec<(u8, String)> = call.planned.iter().map(|(file, it)| (*file, view(&it.1))).collect();
+        let Some(session) = call.session else {
+            return Ok(());
+        };
+        let planned: Vec<(u8, String)> = call
+            .planned
+            .iter()
+            .map(|(file, it)| (*file, view(&it.1)))
+            .collect();
         match err.code {
             Code::FsUnverified => {
                 for (file, _) in planned {
@@ -930,7 +1188,12 @@ impl Oracle {
             Code::FsEditorTimeout if call.sent => {
                 for (file, content) in planned {
                     let content = Some(self.learn(&content));
-                    self.unknown.push(Unknown { session, file, content, call: id });
+                    self.unknown.push(Unknown {
+                        session,
+                        file,
+                        content,
+                        call: id,
+                    });
                 }
             }
             _ => {}
@@ -941,22 +1204,52 @@ impl Oracle {
     fn check_nothing_stayed(&self, id: u64, err: &FsError) -> Checked {
         let call = &self.calls[&id];
         if err.code == Code::FsAborted && (call.granted || call.sent && !call.is_refused) {
-            return broken(Invariant::AllOrNone, format!("call {id} is aborted after its commit point"));
+            return broken(
+                Invariant::AllOrNone,
+                format!("call {id} is aborted after its commit point"),
+            );
         }
-        let is_told = matches!(err.code, Code::FsPartiallyApplied | Code::FsEditorTimeout | Code::FsUnverified);
+        let is_told = matches!(
+            err.code,
+            Code::FsPartiallyApplied | Code::FsEditorTimeout | Code::FsUnverified
+        );
         if is_told || !self.setup.strict || self.setup.liar {
             return Ok(());
         }
-        let stayed: Vec<&u8> = call.landed.iter().filter(|it| !it.1.2).map(|it| it.0).collect();
+        let stayed: Vec<&u8> = call
+            .landed
+            .iter()
+            .filter(|it| !it.1.2)
+            .map(|it| it.0)
+            .collect();
         // A buffer that was closed took the edit with it.
-        let stayed: Vec<&u8> = stayed.into_iter().filter(|it| self.mirror(**it).is_some()).collect();
+        let stayed: Vec<&u8> = stayed
+            .into_iter()
+            .filter(|it| self.mirror(**it).is_some())
+            .collect();
         let is_shown_otherwise = self.lenient && call.lost;
-        let stayed = if is_shown_otherwise { Vec::new() } else { stayed };
+        let stayed = if is_shown_otherwise {
+            Vec::new()
+        } else {
+            stayed
+        };
         if !stayed.is_empty() && !(call.lost && call.files.len() == 1) {
-            return broken(Invariant::AllOrNone, format!("call {id} is refused ({:?}), and {stayed:?} stay changed", err.code));
+            return broken(
+                Invariant::AllOrNone,
+                format!(
+                    "call {id} is refused ({:?}), and {stayed:?} stay changed",
+                    err.code
+                ),
+            );
         }
         if call.committed.is_some() && !call.lost {
-            return broken(Invariant::AllOrNone, format!("call {id} is refused ({:?}), and the disk is changed", err.code));
+            return broken(
+                Invariant::AllOrNone,
+                format!(
+                    "call {id} is refused ({:?}), and the disk is changed",
+                    err.code
+                ),
+            );
         }
         Ok(())
     }
@@ -964,7 +1257,9 @@ impl Oracle {
     /// A refusal is true, and the earliest that is.
     fn check_reason(&self, id: u64, err: &FsError) -> Checked {
         let call = &self.calls[&id];
-        let (Some(session), Kind::Change { changes, .. }) = (call.session, &call.kind) else { return Ok(()) };
+        let (Some(session), Kind::Change { changes, .. }) = (call.session, &call.kind) else {
+            return Ok(());
+        };
         let Some(uri) = &err.uri else { return Ok(()) };
         let file = files::of_uri(uri);
         let from = call.head;
@@ -973,13 +1268,26 @@ impl Oracle {
         let first = changes.iter().find(|it| plan::file_of(it.path()) == file);
         let fills = matches!(first, Some(Change::Write { .. }));
         let is_nothing = |it: &Shared| it.as_deref().is_none_or(str::is_empty);
-        let was_fresh = seen.iter().flatten().any(|it| contents.iter().any(|is| alike(it, is)))
+        let was_fresh = seen
+            .iter()
+            .flatten()
+            .any(|it| contents.iter().any(|is| alike(it, is)))
             || fills && contents.iter().any(is_nothing);
-        let was_stale = seen.iter().flatten().any(|it| contents.iter().any(|is| it != is));
-        let turned = self.files[usize::from(file)].turned.iter().any(|it| *it >= from);
+        let was_stale = seen
+            .iter()
+            .flatten()
+            .any(|it| contents.iter().any(|is| it != is));
+        let turned = self.files[usize::from(file)]
+            .turned
+            .iter()
+            .any(|it| *it >= from);
         let path = files::path(file);
         let holds = match err.code {
-            Code::FsStaleVersion if self.lenient && !self.files[usize::from(file)].turned.is_empty() => true,
+            Code::FsStaleVersion
+                if self.lenient && !self.files[usize::from(file)].turned.is_empty() =>
+            {
+                true
+            }
             Code::FsStaleVersion => was_stale || turned || !seen.iter().any(Option::is_some),
             Code::FsNotObserved if self.lenient && !self.sessions[session].live => true,
             Code::FsNotObserved => seen.iter().any(|it| !matches!(it, Some(Some(_)))),
@@ -987,13 +1295,18 @@ impl Oracle {
                 if !was_fresh {
                     return broken(
                         Invariant::StaleFirst,
-                        format!("{path} is refused as {:?}, and was {contents:?}, not {seen:?}", err.code),
+                        format!(
+                            "{path} is refused as {:?}, and was {contents:?}, not {seen:?}",
+                            err.code
+                        ),
                     );
                 }
-                let own: Vec<Change> = changes.iter().filter(|it| plan::file_of(it.path()) == file).cloned().collect();
-                let says_nothing = |it: &Change| {
-                    matches!(it, Change::Edit { old_string, new_string, .. } if fold(old_string) == fold(new_string))
-                };
+                let own: Vec<Change> = changes
+                    .iter()
+                    .filter(|it| plan::file_of(it.path()) == file)
+                    .cloned()
+                    .collect();
+                let says_nothing = |it: &Change| matches!(it, Change::Edit { old_string, new_string, .. } if fold(old_string) == fold(new_string));
                 changes.iter().any(|it| matches!(it, Change::Rename { .. }))
                     || err.code == Code::FsNoChange && own.iter().any(says_nothing)
                     || contents.iter().any(|it| {
@@ -1008,7 +1321,11 @@ impl Oracle {
         } else {
             broken(
                 Invariant::Reason,
-                format!("{path} is refused as {:?} ({}); it was {contents:?}, seen {seen:?}", err.code, err.message()),
+                format!(
+                    "{path} is refused as {:?} ({}); it was {contents:?}, seen {seen:?}",
+                    err.code,
+                    err.message()
+                ),
             )
         }
     }
@@ -1035,17 +1352,37 @@ impl Oracle {
                 it.session == session
                     && it.file == file
                     && Some(&it.content) == said.as_ref()
-                    && (self.has_landed(it) || self.contents_since(file, self.calls[&it.call].head).contains(&it.content))
+                    && (self.has_landed(it)
+                        || self
+                            .contents_since(file, self.calls[&it.call].head)
+                            .contains(&it.content))
             });
-            let is_handed_over = matches!((&seen, &said), (Some(seen), Some(said)) if alike(seen, said));
-            if !is_credit && !is_handed_over && !(self.lenient && (!self.unknown.is_empty() || self.calls.values().any(|it| it.lost && it.committed.is_some()))) {
+            let is_handed_over =
+                matches!((&seen, &said), (Some(seen), Some(said)) if alike(seen, said));
+            if !is_credit
+                && !is_handed_over
+                && !(self.lenient
+                    && (!self.unknown.is_empty()
+                        || self
+                            .calls
+                            .values()
+                            .any(|it| it.lost && it.committed.is_some())))
+            {
                 return broken(
                     Invariant::Ledger,
-                    format!("{}: the entry is {said:?}, shown was {seen:?}", files::path(file)),
+                    format!(
+                        "{}: the entry is {said:?}, shown was {seen:?}",
+                        files::path(file)
+                    ),
                 );
             }
-            let noted = self.sessions[session].entries.get(&file).and_then(|it| it.last());
-            let since = noted.filter(|_| is_handed_over).map_or_else(|| self.clock, |it| it.since);
+            let noted = self.sessions[session]
+                .entries
+                .get(&file)
+                .and_then(|it| it.last());
+            let since = noted
+                .filter(|_| is_handed_over)
+                .map_or_else(|| self.clock, |it| it.since);
             self.observe(session, file, since, said);
         }
         self.sessions[session].told.insert(file, row.status);
@@ -1053,9 +1390,15 @@ impl Oracle {
     }
 
     pub(super) fn told(&mut self, params: &Value) -> Checked {
-        let name = params["sessionId"].as_str().and_then(|it| it.strip_prefix('s')?.parse::<u8>().ok()).expect("s0");
+        let name = params["sessionId"]
+            .as_str()
+            .and_then(|it| it.strip_prefix('s')?.parse::<u8>().ok())
+            .expect("s0");
         let Some(session) = self.session(name) else {
-            return broken(Invariant::Ledger, "a session that is closed is told something");
+            return broken(
+                Invariant::Ledger,
+                "a session that is closed is told something",
+            );
         };
         for row in params["entries"].as_array().expect("entries") {
             let row = row_of(row);
@@ -1068,21 +1411,42 @@ impl Oracle {
     pub(super) fn check_ledger(&self, session: usize, rows: &[LedgerEntry]) -> Checked {
         let truth = &self.sessions[session];
         for (&file, entries) in &truth.entries {
-            let Some(Noted { since, seen: Some(seen), .. }) = entries.last() else { continue };
+            let Some(Noted {
+                since,
+                seen: Some(seen),
+                ..
+            }) = entries.last()
+            else {
+                continue;
+            };
             let path = files::path(file);
             let Some(row) = rows.iter().find(|it| files::of_uri(&it.uri) == file) else {
                 if self.lenient && self.calls.values().any(|it| it.renames()) {
                     continue;
                 }
-                return broken(Invariant::Ledger, format!("{path} has no entry, shown was {seen:?}"));
+                return broken(
+                    Invariant::Ledger,
+                    format!("{path} has no entry, shown was {seen:?}"),
+                );
             };
             let file = &self.files[usize::from(file)];
-            let current = file.was.last().map(|it| it.content.clone()).unwrap_or_default();
-            let expected = if current == *seen { Status::Fresh } else { Status::Stale };
+            let current = file
+                .was
+                .last()
+                .map(|it| it.content.clone())
+                .unwrap_or_default();
+            let expected = if current == *seen {
+                Status::Fresh
+            } else {
+                Status::Stale
+            };
             if row.status != expected && !(current != *seen && alike(&current, seen)) {
                 return broken(
                     Invariant::Ledger,
-                    format!("{path} is {:?}: it is {current:?}, shown was {seen:?}", row.status),
+                    format!(
+                        "{path} is {:?}: it is {current:?}, shown was {seen:?}",
+                        row.status
+                    ),
                 );
             }
             if row.status == Status::Stale
@@ -1091,12 +1455,27 @@ impl Oracle {
                 && !row.changed_by.contains(&Author::Human)
                 && !self.lenient
             {
-                return broken(Invariant::Human, format!("{path} was changed by a human, and not by {:?}", row.changed_by));
+                return broken(
+                    Invariant::Human,
+                    format!(
+                        "{path} was changed by a human, and not by {:?}",
+                        row.changed_by
+                    ),
+                );
             }
         }
-        let has_entry = |file: u8| truth.entries.get(&file).and_then(|it| it.last()).is_some_and(|it| it.seen.is_some());
+        let has_entry = |file: u8| {
+            truth
+                .entries
+                .get(&file)
+                .and_then(|it| it.last())
+                .is_some_and(|it| it.seen.is_some())
+        };
         match rows.iter().find(|it| !has_entry(files::of_uri(&it.uri))) {
-            Some(row) => broken(Invariant::Ledger, format!("{} has an entry, nothing was shown", row.path)),
+            Some(row) => broken(
+                Invariant::Ledger,
+                format!("{} has an entry, nothing was shown", row.path),
+            ),
             None => Ok(()),
         }
     }
@@ -1105,14 +1484,35 @@ impl Oracle {
     pub(super) fn check_told(&self, session: usize) -> Checked {
         let truth = &self.sessions[session];
         for (&file, entries) in &truth.entries {
-            let Some(Noted { seen: Some(seen), .. }) = entries.last() else { continue };
+            let Some(Noted {
+                seen: Some(seen), ..
+            }) = entries.last()
+            else {
+                continue;
+            };
             let it = &self.files[usize::from(file)];
-            let current = it.was.last().map(|it| it.content.clone()).unwrap_or_default();
-            let expected = if current == *seen { Status::Fresh } else { Status::Stale };
-            if it.mirror.is_some() && truth.told.get(&file) != Some(&expected) && !alike(&current, seen) && !(self.lenient && !self.unknown.is_empty()) {
+            let current = it
+                .was
+                .last()
+                .map(|it| it.content.clone())
+                .unwrap_or_default();
+            let expected = if current == *seen {
+                Status::Fresh
+            } else {
+                Status::Stale
+            };
+            if it.mirror.is_some()
+                && truth.told.get(&file) != Some(&expected)
+                && !alike(&current, seen)
+                && !(self.lenient && !self.unknown.is_empty())
+            {
                 return broken(
                     Invariant::Ledger,
-                    format!("{} was told to be {:?}: it is {current:?}, shown was {seen:?}", files::path(file), truth.told.get(&file)),
+                    format!(
+                        "{} was told to be {:?}: it is {current:?}, shown was {seen:?}",
+                        files::path(file),
+                        truth.told.get(&file)
+                    ),
                 );
             }
         }

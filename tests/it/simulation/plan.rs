@@ -14,7 +14,11 @@ pub(super) type Content = Option<String>;
 
 /// The file that a name of the run means.
 pub(super) fn file_of(name: &str) -> u8 {
-    if name.contains(':') { files::of_uri(name) } else { files::of_path(std::path::Path::new(name)) }
+    if name.contains(':') {
+        files::of_uri(name)
+    } else {
+        files::of_path(std::path::Path::new(name))
+    }
 }
 
 /// The files of a call, in the order in which they are named.
@@ -41,12 +45,24 @@ pub(super) fn run(changes: &[Change], files: &mut BTreeMap<u8, Content>) -> Resu
         let file = file_of(change.path());
         let content = files.get(&file).cloned().flatten();
         match change {
-            Change::Edit { old_string, new_string, replace_all, .. } => {
+            Change::Edit {
+                old_string,
+                new_string,
+                replace_all,
+                ..
+            } => {
                 let text = content.ok_or(Code::FsNotFound)?;
-                files.insert(file, Some(edit(&text, old_string, new_string, *replace_all)?));
+                files.insert(
+                    file,
+                    Some(edit(&text, old_string, new_string, *replace_all)?),
+                );
             }
             Change::Write { content: new, .. } => {
-                let new = if content.is_some() { new.trim_start_matches(BOM) } else { new };
+                let new = if content.is_some() {
+                    new.trim_start_matches(BOM)
+                } else {
+                    new
+                };
                 files.insert(file, Some(view(new)));
             }
             Change::Delete { .. } => {
@@ -87,8 +103,12 @@ pub(super) fn only_hits_changed(before: &str, after: &str, old: &str, new: &str)
     let mut rest = after;
     let mut from = 0;
     for (start, end) in raw_hits(before, &old) {
-        let Some(behind) = rest.strip_prefix(&before[from..start]) else { return false };
-        let Some(len) = raw_len(behind, &new) else { return false };
+        let Some(behind) = rest.strip_prefix(&before[from..start]) else {
+            return false;
+        };
+        let Some(len) = raw_len(behind, &new) else {
+            return false;
+        };
         rest = &behind[len..];
         from = end;
     }
@@ -125,5 +145,7 @@ fn raw_hits(raw: &str, old: &str) -> Vec<(usize, usize)> {
         places.push((at - usize::from(is_pair), at + 1));
     }
     let hits = hits(&view(raw), old);
-    hits.into_iter().map(|it| (places[it].0, places[it + old.len() - 1].1)).collect()
+    hits.into_iter()
+        .map(|it| (places[it].0, places[it + old.len() - 1].1))
+        .collect()
 }

@@ -41,7 +41,10 @@ pub(super) fn cursor(text: &str, place: u16) -> usize {
 /// `chars` characters from `start` on, ended like [`cursor`].
 pub(super) fn span(text: &str, start: usize, chars: u8) -> Range<usize> {
     let rest = &text[start..];
-    let len = rest.char_indices().nth(usize::from(chars)).map_or(rest.len(), |it| it.0);
+    let len = rest
+        .char_indices()
+        .nth(usize::from(chars))
+        .map_or(rest.len(), |it| it.0);
     let end = start + len;
     start..end + usize::from(splits_pair(text, end))
 }
@@ -82,7 +85,10 @@ impl Wire {
         let (start, end) = lines[line];
         let character = self.units(&text[start..byte.min(end)]);
         let narrow = |it| u32::try_from(it).expect("a small text");
-        Position { line: narrow(line), character: narrow(character) }
+        Position {
+            line: narrow(line),
+            character: narrow(character),
+        }
     }
 
     /// The byte at a position; none: there is no such place.
@@ -106,8 +112,16 @@ impl Wire {
     }
 
     pub(super) fn change(self, text: &str, range: Range<usize>, new: &str) -> ContentChange {
-        let range = LspRange { start: self.position(text, range.start), end: self.position(text, range.end) };
-        ContentChange { range: Some(range), range_length: None, halves: Vec::new(), text: new.to_string() }
+        let range = LspRange {
+            start: self.position(text, range.start),
+            end: self.position(text, range.end),
+        };
+        ContentChange {
+            range: Some(range),
+            range_length: None,
+            halves: Vec::new(),
+            text: new.to_string(),
+        }
     }
 
     /// Makes a change; none: it does not fit the text.
@@ -125,18 +139,33 @@ pub(super) fn difference(old: &str, new: &str) -> Option<(Range<usize>, String)>
     if old == new {
         return None;
     }
-    let heads = old.char_indices().zip(new.chars()).take_while(|((_, left), right)| left == right);
-    let mut head = heads.last().map_or(0, |((at, sign), _)| at + sign.len_utf8());
+    let heads = old
+        .char_indices()
+        .zip(new.chars())
+        .take_while(|((_, left), right)| left == right);
+    let mut head = heads
+        .last()
+        .map_or(0, |((at, sign), _)| at + sign.len_utf8());
     head -= usize::from(splits_pair(old, head) || splits_pair(new, head));
-    let tails = old[head..].chars().rev().zip(new[head..].chars().rev()).take_while(|(left, right)| left == right);
+    let tails = old[head..]
+        .chars()
+        .rev()
+        .zip(new[head..].chars().rev())
+        .take_while(|(left, right)| left == right);
     let mut tail: usize = tails.map(|it| it.0.len_utf8()).sum();
     if splits_pair(old, old.len() - tail) || splits_pair(new, new.len() - tail) {
         tail -= 1;
     }
-    Some((head..old.len() - tail, new[head..new.len() - tail].to_string()))
+    Some((
+        head..old.len() - tail,
+        new[head..new.len() - tail].to_string(),
+    ))
 }
 
 /// Where `old` is in `text`, overlapping places included.
 pub(super) fn hits(text: &str, old: &str) -> Vec<usize> {
-    text.char_indices().map(|it| it.0).filter(|&at| text[at..].starts_with(old)).collect()
+    text.char_indices()
+        .map(|it| it.0)
+        .filter(|&at| text[at..].starts_with(old))
+        .collect()
 }

@@ -10,11 +10,13 @@ use abreast::{
     error::Failure,
     path::{Folder, Lookups},
     protocol::{
-        ApplyParams, Change, CloseSessionParams, LedgerParams, OpenSessionParams, ReadParams, ServerOptions, WriteEol,
+        ApplyParams, Change, CloseSessionParams, LedgerParams, OpenSessionParams, ReadParams,
+        ServerOptions, WriteEol,
     },
     text::Text,
     workspace::{
-        Answer, CallId, ConnectionId, Context, Effect, Event, JobId, Looked, Millis, Outcome, Request, Work, Workspace,
+        Answer, CallId, ConnectionId, Context, Effect, Event, JobId, Looked, Millis, Outcome,
+        Request, Work, Workspace,
     },
 };
 
@@ -41,7 +43,11 @@ pub(super) struct Job {
 #[derive(Debug)]
 enum JobState {
     Waiting(Work),
-    Done { outcome: Outcome, commit: Option<u64>, is_computed: bool },
+    Done {
+        outcome: Outcome,
+        commit: Option<u64>,
+        is_computed: bool,
+    },
 }
 
 impl Job {
@@ -50,7 +56,10 @@ impl Job {
     }
 
     pub(super) fn is_disk_change(&self) -> bool {
-        matches!(self.state, JobState::Waiting(Work::Stage { .. } | Work::Commit { .. }))
+        matches!(
+            self.state,
+            JobState::Waiting(Work::Stage { .. } | Work::Commit { .. })
+        )
     }
 }
 
@@ -76,12 +85,20 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(setup: Setup, files: &[&str], lenient: bool) -> Self {
         let mut disk = Disk::default();
-        let filler = if setup.large { "0123456789 the quick brown fox jumps over it\n".repeat(6000) } else { String::new() };
+        let filler = if setup.large {
+            "0123456789 the quick brown fox jumps over it\n".repeat(6000)
+        } else {
+            String::new()
+        };
         for (file, text) in files.iter().enumerate() {
             let file = u8::try_from(file).expect("few files");
             disk.files.insert(file, format!("{text}{filler}"));
         }
-        let history = disk.files.iter().map(|(file, text)| (*file, vec![text.clone()])).collect();
+        let history = disk
+            .files
+            .iter()
+            .map(|(file, text)| (*file, vec![text.clone()]))
+            .collect();
         let mut world = Self {
             now: 1_000_000,
             wake_at: None,
@@ -108,9 +125,22 @@ impl World {
             lone_cr_is_text: wire.lone_cr_is_text,
             watch_files: true,
         };
-        let options = ServerOptions { trust_client: !setup.strict, ..ServerOptions::default() };
-        let folders = vec![Folder { name: "w".to_string(), path: "/w".into() }];
-        world.workspace.handle(world.now, Event::Started { client, options, folders });
+        let options = ServerOptions {
+            trust_client: !setup.strict,
+            ..ServerOptions::default()
+        };
+        let folders = vec![Folder {
+            name: "w".to_string(),
+            path: "/w".into(),
+        }];
+        world.workspace.handle(
+            world.now,
+            Event::Started {
+                client,
+                options,
+                folders,
+            },
+        );
         world
     }
 
@@ -151,14 +181,25 @@ impl World {
             Action::Die => self.editor.die(),
             Action::Meddle { file, how } => self.behind(file, how),
             Action::Hint { file } if file == UNTITLED => {}
-            Action::Hint { file } => return self.dispatch(Event::FilesChanged(vec![files::key(file)]), None, None),
+            Action::Hint { file } => {
+                return self.dispatch(Event::FilesChanged(vec![files::key(file)]), None, None);
+            }
             Action::Work { nth, luck } => self.run(usize::from(nth), luck),
             Action::Finish { nth } => return self.finish(usize::from(nth)),
             Action::OpenSession { session } => return self.open_session(session),
             Action::CloseSession { session } => return self.close_session(session),
             Action::Disconnect { connection } => return self.disconnect(connection),
-            Action::Read { session, file, from, lines } => return self.read(session, file, from, lines),
-            Action::Change { session, ref steps, dry_run } => return self.change(session, &steps.0, dry_run),
+            Action::Read {
+                session,
+                file,
+                from,
+                lines,
+            } => return self.read(session, file, from, lines),
+            Action::Change {
+                session,
+                ref steps,
+                dry_run,
+            } => return self.change(session, &steps.0, dry_run),
             Action::Ledger { session, file } => return self.ledger(session, file),
             Action::Cancel { nth } => {
                 let calls = self.oracle.unanswered();
@@ -198,11 +239,18 @@ impl World {
             return;
         }
         let text = match how {
-            Behind::Append(text) => Some(format!("{}{text}", self.disk.files.get(&file).cloned().unwrap_or_default())),
+            Behind::Append(text) => Some(format!(
+                "{}{text}",
+                self.disk.files.get(&file).cloned().unwrap_or_default()
+            )),
             Behind::Earlier(back) => {
                 let history = self.history.entry(file).or_default();
                 let n = history.len();
-                if n == 0 { Some(String::new()) } else { Some(history[n - 1 - usize::from(back) % n].clone()) }
+                if n == 0 {
+                    Some(String::new())
+                } else {
+                    Some(history[n - 1 - usize::from(back) % n].clone())
+                }
             }
             Behind::Write(text) => Some(text.to_string()),
             Behind::Vanish => None,
@@ -221,23 +269,48 @@ impl World {
     }
 
     fn deliver(&mut self) -> Checked {
-        let Some(message) = self.editor.outbox.pop_front() else { return Ok(()) };
+        let Some(message) = self.editor.outbox.pop_front() else {
+            return Ok(());
+        };
         if self.trace {
             trace(&format!("    {message:?}"));
         }
         let event = match message {
-            Message::Opened { file, instance, lsp_version, text } => {
+            Message::Opened {
+                file,
+                instance,
+                lsp_version,
+                text,
+            } => {
                 self.oracle.opened(file, instance, lsp_version, &text);
-                Event::Opened { uri: files::uri(file).to_string(), key: files::key(file), lsp_version, text }
+                Event::Opened {
+                    uri: files::uri(file).to_string(),
+                    key: files::key(file),
+                    lsp_version,
+                    text,
+                }
             }
-            Message::Changed { file, lsp_version, changes, human } => {
+            Message::Changed {
+                file,
+                lsp_version,
+                changes,
+                human,
+            } => {
                 self.oracle.changed(file, lsp_version, &changes, human);
-                Event::Changed { uri: files::uri(file).to_string(), lsp_version, changes: Some(changes) }
+                Event::Changed {
+                    uri: files::uri(file).to_string(),
+                    lsp_version,
+                    changes: Some(changes),
+                }
             }
-            Message::Saved { file } => Event::Saved { uri: files::uri(file).to_string() },
+            Message::Saved { file } => Event::Saved {
+                uri: files::uri(file).to_string(),
+            },
             Message::Closed { file } => {
                 self.oracle.closed(file);
-                Event::Closed { uri: files::uri(file).to_string() }
+                Event::Closed {
+                    uri: files::uri(file).to_string(),
+                }
             }
             Message::Answer { ask, answer } => {
                 self.oracle.answered(ask, &answer);
@@ -250,12 +323,17 @@ impl World {
     fn run(&mut self, nth: usize, luck: Luck) {
         let waiting = self.jobs.iter_mut().filter(|it| !it.is_done()).nth(nth);
         let Some(job) = waiting else { return };
-        let JobState::Waiting(work) = &job.state else { return };
+        let JobState::Waiting(work) = &job.state else {
+            return;
+        };
         let mut commit = None;
         let mut is_computed = false;
         let bad = |change: usize| DiskFailure {
             change,
-            error: DiskError { kind: DiskErrorKind::Io, detail: "bad luck".to_string() },
+            error: DiskError {
+                kind: DiskErrorKind::Io,
+                detail: "bad luck".to_string(),
+            },
             rolled_back: true,
             unrestored: Vec::new(),
             kept: Vec::new(),
@@ -263,7 +341,9 @@ impl World {
         let mut written = Vec::new();
         let outcome = match work {
             Work::Look { key, like, .. } => {
-                let abreast::path::FileKey::Path(path) = key else { unreachable!("only files are looked at") };
+                let abreast::path::FileKey::Path(path) = key else {
+                    unreachable!("only files are looked at")
+                };
                 Outcome::Looked(match self.disk.files.get(&files::of_path(path)) {
                     Some(text) => Looked::text(Text::flat(text.clone()), like.as_ref()),
                     None => Looked::Absent { near: Vec::new() },
@@ -278,7 +358,10 @@ impl World {
                 }
             }),
             Work::Commit { staged } => {
-                let changes = self.staged.remove(&staged.0).expect("what is committed was staged");
+                let changes = self
+                    .staged
+                    .remove(&staged.0)
+                    .expect("what is committed was staged");
                 let before = self.disk.files.clone();
                 let committed = self.disk.commit(&changes, luck);
                 for file in changes.iter().flat_map(files::files_of) {
@@ -293,34 +376,60 @@ impl World {
             Work::Abort { .. } => unreachable!("done at once"),
             Work::Compute(_) => {
                 is_computed = true;
-                let JobState::Waiting(Work::Compute(compute)) =
-                    std::mem::replace(&mut job.state, JobState::Waiting(Work::Abort { staged: job.id }))
-                else {
+                let JobState::Waiting(Work::Compute(compute)) = std::mem::replace(
+                    &mut job.state,
+                    JobState::Waiting(Work::Abort { staged: job.id }),
+                ) else {
                     return;
                 };
                 compute.run()
             }
         };
-        job.state = JobState::Done { outcome, commit, is_computed };
+        job.state = JobState::Done {
+            outcome,
+            commit,
+            is_computed,
+        };
         for (file, text) in written {
             self.write(file, text);
         }
     }
 
     fn finish(&mut self, nth: usize) -> Checked {
-        let Some(idx) = self.jobs.iter().enumerate().filter(|it| it.1.is_done()).map(|it| it.0).nth(nth) else {
+        let Some(idx) = self
+            .jobs
+            .iter()
+            .enumerate()
+            .filter(|it| it.1.is_done())
+            .map(|it| it.0)
+            .nth(nth)
+        else {
             return Ok(());
         };
         let Job { id, since, state } = self.jobs.remove(idx);
-        let JobState::Done { outcome, commit, is_computed } = state else { return Ok(()) };
+        let JobState::Done {
+            outcome,
+            commit,
+            is_computed,
+        } = state
+        else {
+            return Ok(());
+        };
         if let Some(staged) = commit {
             self.oracle.committed(staged);
         }
         if self.trace {
             let name = format!("{outcome:?}");
-            trace(&format!("    job {id:?}: {}", name.chars().take(160).collect::<String>()));
+            trace(&format!(
+                "    job {id:?}: {}",
+                name.chars().take(160).collect::<String>()
+            ));
         }
-        self.dispatch(Event::Done { job: id, outcome }, None, is_computed.then_some(since))
+        self.dispatch(
+            Event::Done { job: id, outcome },
+            None,
+            is_computed.then_some(since),
+        )
     }
 
     fn wait(&mut self, ms: Millis) -> Checked {
@@ -347,18 +456,33 @@ impl World {
         if self.trace {
             trace(&format!("    call {id}: {request:?}"));
         }
-        self.dispatch(Event::Call { id: CallId(id), connection, request, context: Context::default(), lookups }, Some(id), None)
+        self.dispatch(
+            Event::Call {
+                id: CallId(id),
+                connection,
+                request,
+                context: Context::default(),
+                lookups,
+            },
+            Some(id),
+            None,
+        )
     }
 
     fn open_session(&mut self, session: u8) -> Checked {
         self.oracle.open_session(session);
-        let params = OpenSessionParams { session_id: Some(name(session)), ..OpenSessionParams::default() };
+        let params = OpenSessionParams {
+            session_id: Some(name(session)),
+            ..OpenSessionParams::default()
+        };
         self.call(Some(session), Kind::Other, Request::OpenSession(params))
     }
 
     fn close_session(&mut self, session: u8) -> Checked {
         self.oracle.close_session(session);
-        let params = CloseSessionParams { session_id: name(session) };
+        let params = CloseSessionParams {
+            session_id: name(session),
+        };
         self.call(Some(session), Kind::Other, Request::CloseSession(params))
     }
 
@@ -368,7 +492,11 @@ impl World {
                 self.oracle.close_session(session);
             }
         }
-        self.dispatch(Event::Disconnected(ConnectionId(connection.into())), None, None)
+        self.dispatch(
+            Event::Disconnected(ConnectionId(connection.into())),
+            None,
+            None,
+        )
     }
 
     fn can_name(&self, file: u8) -> bool {
@@ -390,7 +518,10 @@ impl World {
     }
 
     fn change(&mut self, session: u8, steps: &[Step], dry_run: bool) -> Checked {
-        let changes: Vec<Change> = steps.iter().filter_map(|it| self.resolve(session, *it)).collect();
+        let changes: Vec<Change> = steps
+            .iter()
+            .filter_map(|it| self.resolve(session, *it))
+            .collect();
         if changes.is_empty() {
             return Ok(());
         }
@@ -402,7 +533,11 @@ impl World {
             dry_run,
         };
         let is_apply = changes.len() > 1;
-        self.call(Some(session), Kind::Change { changes, dry_run }, Request::Change { params, is_apply })
+        self.call(
+            Some(session),
+            Kind::Change { changes, dry_run },
+            Request::Change { params, is_apply },
+        )
     }
 
     /// A change in the words of the protocol; what is replaced is what the session saw last.
@@ -413,15 +548,29 @@ impl World {
         };
         // Who has not seen a file guesses.
         let guess = |file: u8| {
-            let raw = self.oracle.mirror(file).map(|it| &it.text).or_else(|| self.disk.files.get(&file));
+            let raw = self
+                .oracle
+                .mirror(file)
+                .map(|it| &it.text)
+                .or_else(|| self.disk.files.get(&file));
             seen(file).unwrap_or_else(|| raw.map(|it| view(it)).unwrap_or_default())
         };
         let path = |file: u8| self.can_name(file).then(|| files::path(file).to_string());
         Some(match step {
-            Step::Edit { file, at, chars, new, all } => {
+            Step::Edit {
+                file,
+                at,
+                chars,
+                new,
+                all,
+            } => {
                 let text = guess(file);
                 let range = span(&text, cursor(&text, at), chars.max(1));
-                let old_string = if range.is_empty() { "nothing".to_string() } else { text[range].to_string() };
+                let old_string = if range.is_empty() {
+                    "nothing".to_string()
+                } else {
+                    text[range].to_string()
+                };
                 Change::Edit {
                     path: path(file)?,
                     old_string,
@@ -433,10 +582,22 @@ impl World {
             }
             Step::Write { file, text, keep } => {
                 let seen = if keep { guess(file) } else { String::new() };
-                Change::Write { path: path(file)?, content: format!("{text}{seen}"), eol: WriteEol::Keep, guard: None }
+                Change::Write {
+                    path: path(file)?,
+                    content: format!("{text}{seen}"),
+                    eol: WriteEol::Keep,
+                    guard: None,
+                }
             }
-            Step::Delete { file } => Change::Delete { path: path(file)?, guard: None },
-            Step::Rename { file, to } => Change::Rename { path: path(file)?, new_path: path(to)?, guard: None },
+            Step::Delete { file } => Change::Delete {
+                path: path(file)?,
+                guard: None,
+            },
+            Step::Rename { file, to } => Change::Rename {
+                path: path(file)?,
+                new_path: path(to)?,
+                guard: None,
+            },
         })
     }
 
@@ -445,7 +606,11 @@ impl World {
             return Ok(());
         }
         let path = file.map(|it| files::path(it).to_string());
-        let params = LedgerParams { session_id: name(session), path, export: false };
+        let params = LedgerParams {
+            session_id: name(session),
+            path,
+            export: false,
+        };
         self.call(Some(session), Kind::Ledger, Request::Ledger(params))
     }
 
@@ -474,8 +639,16 @@ impl World {
                         self.oracle.told(&params)?;
                     }
                 }
-                Effect::Ask { ask, method, params } => {
-                    let ask = Ask { ask, method, params };
+                Effect::Ask {
+                    ask,
+                    method,
+                    params,
+                } => {
+                    let ask = Ask {
+                        ask,
+                        method,
+                        params,
+                    };
                     if self.trace {
                         trace(&format!("    ask {ask:?}"));
                     }
@@ -500,7 +673,10 @@ impl World {
     fn start(&mut self, job: JobId, work: Work) -> Checked {
         if self.trace {
             let name = format!("{work:?}");
-            trace(&format!("    start {job:?}: {}", name.chars().take(200).collect::<String>()));
+            trace(&format!(
+                "    start {job:?}: {}",
+                name.chars().take(200).collect::<String>()
+            ));
         }
         match &work {
             Work::Abort { staged } => {
@@ -515,7 +691,11 @@ impl World {
             Work::Look { .. } | Work::Compute(_) => {}
         }
         let since = self.oracle.tick();
-        self.jobs.push(Job { id: job, since, state: JobState::Waiting(work) });
+        self.jobs.push(Job {
+            id: job,
+            since,
+            state: JobState::Waiting(work),
+        });
         Ok(())
     }
 
@@ -538,8 +718,14 @@ impl World {
                 detail: "something is staged, and neither committed nor aborted".to_string(),
             });
         }
-        let sessions: Vec<(usize, u8)> =
-            self.oracle.sessions.iter().enumerate().filter(|it| it.1.live).map(|(idx, it)| (idx, it.name)).collect();
+        let sessions: Vec<(usize, u8)> = self
+            .oracle
+            .sessions
+            .iter()
+            .enumerate()
+            .filter(|it| it.1.live)
+            .map(|(idx, it)| (idx, it.name))
+            .collect();
         for (idx, _) in &sessions {
             self.oracle.check_told(*idx)?;
         }
@@ -608,11 +794,22 @@ impl World {
         self.call(None, Kind::Read { file }, Request::Read(params))?;
         let id = self.next_call;
         self.settle()?;
-        let is = self.editor.documents.get(&file).map(|it| view(&it.text)).unwrap_or_default();
-        let wrong = |what: String| Violation { invariant: Invariant::Text, detail: format!("{}: {what}", files::path(file)) };
+        let is = self
+            .editor
+            .documents
+            .get(&file)
+            .map(|it| view(&it.text))
+            .unwrap_or_default();
+        let wrong = |what: String| Violation {
+            invariant: Invariant::Text,
+            detail: format!("{}: {what}", files::path(file)),
+        };
         match self.answers.remove(&id) {
             Some(Answer::Read(result)) if result.truncated || result.text == is => Ok(()),
-            Some(Answer::Read(result)) => Err(wrong(format!("the editor has {is:?}, the sidecar {:?}", result.text))),
+            Some(Answer::Read(result)) => Err(wrong(format!(
+                "the editor has {is:?}, the sidecar {:?}",
+                result.text
+            ))),
             _ => Err(wrong("it cannot be read".to_string())),
         }
     }
@@ -623,7 +820,11 @@ fn name(session: u8) -> String {
 }
 
 fn connection_of(session: Option<u8>) -> ConnectionId {
-    if session == Some(2) { ConnectionId(1) } else { ConnectionId::EDITOR }
+    if session == Some(2) {
+        ConnectionId(1)
+    } else {
+        ConnectionId::EDITOR
+    }
 }
 
 fn summary(result: &Result<Answer, Failure>) -> String {
