@@ -87,21 +87,26 @@ function M.on_buffers()
 end
 
 --- @param bufnr integer
---- @return boolean
-local function is_attached(bufnr)
-  return state().client_id ~= nil and vim.lsp.buf_is_attached(bufnr, state().client_id)
+--- @return Abreast.Wire?
+--- @return Abreast.Document? document The buffer's, if it was ever shared.
+local function document_of(bufnr)
+  local wire = state().wire
+  local document = wire and wire:of_buffer(bufnr)
+  if document then
+    return wire, document
+  end
 end
 
 --- Neovim would go on to report changes under the new name, of a document that was never opened.
 --- @param bufnr integer
 local function before_rename(bufnr)
-  local wire = state().wire
-  local document = wire and wire:of_buffer(bufnr)
+  local wire, document = document_of(bufnr)
   if wire and document then
     wire:resync(document)
   end
-  if is_attached(bufnr) then
-    vim.lsp.buf_detach_client(bufnr, state().client_id)
+  local client_id = state().client_id
+  if client_id and vim.lsp.buf_is_attached(bufnr, client_id) then
+    vim.lsp.buf_detach_client(bufnr, client_id)
   elseif not document then
     return
   end
@@ -116,19 +121,19 @@ end
 
 --- @param bufnr integer
 local function tell_state(bufnr)
-  local document = state().wire and state().wire:of_buffer(bufnr)
-  if document and state().wire then
-    state().wire:review(document)
-    state().wire:tell_state(document)
+  local wire, document = document_of(bufnr)
+  if wire and document then
+    wire:review(document)
+    wire:tell_state(document)
   end
 end
 
 --- @param bufnr integer
 local function on_unload(bufnr)
   disk.forget(bufnr)
-  local document = state().wire and state().wire:of_buffer(bufnr)
-  if document and state().wire then
-    state().wire:resync(document)
+  local wire, document = document_of(bufnr)
+  if wire and document then
+    wire:resync(document)
   end
 end
 
