@@ -44,9 +44,8 @@ check install_nvim
 check cargo fmt --check
 check cargo clippy --quiet --all-targets -- -D warnings
 count cargo test --quiet --no-fail-fast
-# Those left out wait for the Unicode fallback; tests/it/cases.rs has the same list.
-count cargo run --quiet -- replay tests/cases --skip R27-curly-with-fallback --skip R27-fallback-ambiguous \
-    --skip R28-nbsp-with-fallback --skip R30-fallback-changes-nothing-else --skip R52-decomposed-accents-with-fallback
+count cargo run --quiet -- replay tests/cases
+count tests/nvim.sh
 
 printf '\n%s passed, %s failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

@@ -609,15 +609,10 @@ impl Workspace {
         };
         let (verb, path) = change.named(0);
         let uri = change.plan.files.first().map_or("", |it| &it.result.uri);
-        let (code, why) = if self.is_closed(call.session.as_ref()) {
-            let why = "file changed while the edit was under way, and the session was closed";
-            (Code::FsStaleVersion, why)
-        } else {
-            let why = "the document kept changing while the edit was under way";
-            (Code::FsEditorRejected, why)
-        };
+        let why = "the document kept changing while the edit was under way";
         let what = format!("cannot {verb} \"{path}\": {why}");
-        let err = FsError::new(code, what, "read it again, then retry").at(path, uri);
+        let err =
+            FsError::new(Code::FsEditorRejected, what, "read it again, then retry").at(path, uri);
         self.finish(id, &call, Err(err.into()));
     }
 

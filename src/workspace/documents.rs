@@ -268,6 +268,7 @@ impl Workspace {
         };
         document.is_checking = false;
         let opened = document.opened.take();
+        let generation = document.generation;
         let key = document.key.clone();
         match looked {
             Looked::Refused(err) => document.undecodable = err.kind == DiskErrorKind::NotText,
@@ -276,7 +277,8 @@ impl Workspace {
                 alike: true,
                 ..
             } => {
-                if let Some((text, opened, seq)) = opened {
+                // What was typed since is compared with what was seen, not with what was opened.
+                if let Some((text, opened, seq)) = opened.filter(|it| it.2 == generation) {
                     self.hand_over(&key, *version, opened, &text, seq);
                 }
             }

@@ -419,19 +419,28 @@ impl Workspace {
             || code.is_some_and(|it| ["version", "instance", "text", "eol"].contains(&it));
         if let Some(err) = editing.rollback {
             self.partially(id, call, *err);
-        } else if moved {
-            // Stale is what the plan finds; if the guards hold again, nobody needs to know.
-            self.retry_or_refuse(id, call);
-        } else {
-            let idx = editing.sent.first().map_or(0, |it| it.plan_idx);
-            let (verb, path) = change.named(idx);
-            let reason = answer.map_or("", |it| it.reason.as_str());
-            let what = format!("cannot {verb} \"{path}\": the editor refused the edit ({reason})");
-            let remedy = "the editor may be waiting for the user: ask them, then read and retry";
-            let err = FsError::new(Code::FsEditorRejected, what, remedy)
-                .at(path, &change.plan.files[idx].result.uri);
-            self.finish(id, &call, Err(err.into()));
+            return;
         }
+        let call = if moved {
+            // Stale is what the plan finds; if the guards hold again, nobody needs to know.
+            match self.retry(id, call) {
+                Ok(()) => return,
+                Err(call) => call,
+            }
+        } else {
+            call
+        };
+        let CallKind::Change(change) = &call.kind else {
+            return;
+        };
+        let idx = editing.sent.first().map_or(0, |it| it.plan_idx);
+        let (verb, path) = change.named(idx);
+        let reason = answer.map_or("", |it| it.reason.as_str());
+        let what = format!("cannot {verb} \"{path}\": the editor refused the edit ({reason})");
+        let remedy = "the editor may be waiting for the user: ask them, then read and retry";
+        let err = FsError::new(Code::FsEditorRejected, what, remedy)
+            .at(path, &change.plan.files[idx].result.uri);
+        self.finish(id, &call, Err(err.into()));
     }
 
     /// The editor said that it applied the edit, and its buffer says otherwise.

@@ -28,7 +28,7 @@ fn a_call_of_a_closed_session_is_not_tried_again_with_what_the_next_one_of_that_
     world.editor.types("a.txt", "one", "ONE").unwrap();
     let _next = world.session_that_read("s", &["a.txt"]);
     world.editor.release(Treatment::Honest);
-    refused(pending.wait(PATIENCE), "FS_STALE_VERSION");
+    refused(pending.wait(PATIENCE), "FS_EDITOR_REJECTED");
     world.check_buffer("a.txt", "ONE two\n");
 }
 

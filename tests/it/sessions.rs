@@ -610,7 +610,7 @@ fn an_edit_that_the_editor_refused_is_not_tried_again_for_another_session_of_the
     ];
     world.editor.release(Treatment::TypeFirst(typings.to_vec()));
     // It was sent, so it is not aborted.
-    refused(sent.wait(PATIENCE), "FS_STALE_VERSION");
+    refused(sent.wait(PATIENCE), "FS_EDITOR_REJECTED");
     world.check_buffer("a.txt", "one two\n");
     assert_eq!(world.editor.edits_received().len(), 1);
 }
