@@ -281,6 +281,10 @@ pub struct ServerOptions {
     pub rules: Rules,
     pub trust_client: bool,
     pub limits: Limits,
+    /// Nothing is written at all.
+    pub read_only: bool,
+    /// Options that were given and that this version does not have.
+    pub missing: Vec<&'static str>,
 }
 
 impl ServerOptions {
@@ -314,7 +318,21 @@ impl ServerOptions {
             // What is not supported yet is said when a session is opened with it.
             rules: Rules::default().with(&session),
             trust_client: server.trust_client.unwrap_or(false),
+            read_only: server.containment == Some(Containment::ReadOnly),
             limits,
+            missing: [
+                (
+                    server.containment == Some(Containment::Workspace),
+                    "containment",
+                ),
+                (server.extra_roots.is_some(), "extraRoots"),
+                (server.protected.is_some(), "protected"),
+                (server.images.is_some(), "images"),
+            ]
+            .into_iter()
+            .filter(|it| it.0)
+            .map(|it| it.1)
+            .collect(),
         };
         Ok((options, unknown.collect()))
     }

@@ -240,6 +240,7 @@ impl Connection {
         }
         self.watches_files = client.watch_files;
         self.state = State::Running;
+        let missing = options.missing.clone();
         self.event(Event::Started {
             client,
             options,
@@ -250,6 +251,13 @@ impl Connection {
             "serverInfo": { "name": "abreast", "version": env!("CARGO_PKG_VERSION") },
         });
         self.reply(id, &result);
+        if !missing.is_empty() {
+            let names = missing.join(", ");
+            self.log(
+                Level::WARN,
+                &format!("this version does not have these options yet: {names}"),
+            );
+        }
         if !unknown.is_empty() {
             self.log(
                 Level::WARN,

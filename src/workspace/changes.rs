@@ -182,6 +182,16 @@ impl Workspace {
                 new_file,
             });
         }
+        if let (true, Some(step)) = (self.options.read_only, steps.first()) {
+            let path = step.change.path();
+            let what = format!(
+                "cannot {} \"{path}\": nothing may be written here",
+                step.change.verb()
+            );
+            let remedy = "ask the user to do it, or to set containment otherwise";
+            let err = FsError::new(Code::FsSandboxDenied, what, remedy);
+            return Err(err.at(path, &keys[step.file].uri()).into());
+        }
         let call = ChangeCall {
             steps,
             keys: keys.clone(),
