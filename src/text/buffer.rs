@@ -38,6 +38,8 @@ pub struct Buffer {
     rope: Rope,
     /// Whether a lone carriage return breaks no line.
     lone_cr_is_text: bool,
+    /// A CR before an LF is text, too: the editor says that its lines end with LF alone.
+    lf_only: bool,
     /// The bytes of the carriage returns that are a line break by themselves, sorted.
     lone_crs: Vec<usize>,
 }
@@ -48,12 +50,24 @@ impl Buffer {
         let mut buffer = Self {
             rope: Rope::from_str(text),
             lone_cr_is_text,
+            lf_only: false,
             lone_crs: Vec::new(),
         };
         if !lone_cr_is_text {
             buffer.lone_crs = lone_crs(text, None).collect();
         }
         buffer
+    }
+
+    /// Takes a CR before an LF for text, at the end of a line, as an editor does that has the text open with LF line
+    /// ends and does not count lone CRs.
+    pub fn set_lf_only(&mut self, lf_only: bool) {
+        self.lf_only = lf_only && self.lone_cr_is_text;
+    }
+
+    /// Whether it does.
+    pub fn lf_only(&self) -> bool {
+        self.lf_only
     }
 
     /// A snapshot; O(1).
@@ -126,7 +140,7 @@ impl Buffer {
             .map_or(0, |last| self.lone_crs[last] + 1);
         let next_lf = if lf_line + 1 < self.rope.len_lines() {
             let lf_byte = self.rope.line_to_byte(lf_line + 1) - 1;
-            let is_pair = lf_byte > 0 && self.rope.byte(lf_byte - 1) == b'\r';
+            let is_pair = !self.lf_only && lf_byte > 0 && self.rope.byte(lf_byte - 1) == b'\r';
             lf_byte - usize::from(is_pair)
         } else {
             self.rope.len_bytes()
@@ -308,6 +322,19 @@ mod tests {
             (buffer.rope.to_string(), &*buffer.lone_crs),
             ("a\n".to_string(), &[][..])
         );
+    }
+
+    #[test]
+    fn a_cr_before_an_lf_is_text_where_the_editor_ends_lines_with_lf_alone() {
+        let mut buffer = Buffer::new("one\r\ntwo\n", true);
+        let behind_cr = Position {
+            line: 0,
+            character: 4,
+        };
+        assert_eq!(buffer.byte_at(behind_cr, Encoding::Utf8), 3);
+        buffer.set_lf_only(true);
+        assert_eq!(buffer.byte_at(behind_cr, Encoding::Utf8), 4);
+        assert_eq!(buffer.position_of(4, Encoding::Utf8), behind_cr);
     }
 
     proptest! {

@@ -11,7 +11,7 @@ use crate::{
     ledger::{Entry, Lines, Observation},
     path::{self, Candidates, FileKey},
     pending::{Pending, Verdict},
-    protocol::{ApplyEditResult, Author, ContentChange, DocumentState},
+    protocol::{ApplyEditResult, Author, ContentChange, DocumentState, EolKind},
     text::{Text, buffer::Buffer, splice::Splice},
     version::Version,
 };
@@ -368,7 +368,9 @@ impl Workspace {
         let had_halves = document.is_unknown();
         let splice = match change.range {
             None => {
+                let lf_only = document.buffer.lf_only();
                 document.buffer = Buffer::new(&change.text, lone_cr_is_text);
+                document.buffer.set_lf_only(lf_only);
                 document.halves.clear();
                 document.join_halves(0..0, change);
                 None
@@ -540,6 +542,9 @@ impl Workspace {
         let Some(document) = self.documents.get_mut(&uri) else {
             return;
         };
+        if let Some(eol) = state.eol {
+            document.buffer.set_lf_only(eol == EolKind::Lf);
+        }
         document.dirty = state.dirty.unwrap_or(document.dirty);
         document.read_only = state.read_only.unwrap_or(document.read_only);
         document.conflict = state.conflict.unwrap_or(document.conflict);
