@@ -49,7 +49,7 @@ const FAILED: Style = AnsiColor::Red.on_default().bold();
 const FAINT: Style = Style::new().dimmed();
 
 /// What `abreast replay --help` shows at its end.
-const HELP: &str = r#"A minimal case (the whole format: the documentation of `abreast::replay::case`):
+const HELP: &str = r#"A minimal case (the whole format: src/replay/case-format.md). A step without `expect` may come out either way:
 
   {
     "id": "typed-after-the-read",
