@@ -88,7 +88,7 @@ local function type_beside(n_keys)
   return landed / tried
 end
 
--- What depends on how busy the machine is is told; it is demanded only in the full measure, on a quiet one.
+-- What depends on how busy the machine is is told; it is demanded only in the full measure.
 local is_full_measure = T.scale >= 10
 
 test('a person types 10 keys/s elsewhere in the file: 95 % of the pairs land', function()

@@ -85,7 +85,7 @@ impl Model {
         let is_late = request
             .abreast
             .as_ref()
-            .is_some_and(|it| now_ms > it.deadline);
+            .is_some_and(|it| now_ms >= it.deadline);
         if is_late && !self.character.ignores_deadline {
             return Err(Miss::new("deadline", "came after its deadline"));
         }
