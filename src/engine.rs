@@ -6,7 +6,7 @@
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -16,6 +16,7 @@ use crate::{
     disk::{Disk, DiskError, DiskErrorKind, Look, Staged},
     path::{self, FileKey, Lookups},
     text::Text,
+    watcher::{Told, Watcher},
     workspace::{
         CallId, ConnectionId, Context, Effect, Event, JobId, Looked, Millis, Outcome, Request,
         Work, Workspace,
@@ -37,6 +38,14 @@ pub struct Engine {
     staged: HashMap<JobId, Staged>,
     inbox: Arc<dyn Fn(Finished) + Send + Sync>,
     wake_at: Option<Millis>,
+    watching: Option<Watching>,
+}
+
+/// Where a client does not watch files.
+#[derive(Clone)]
+struct Watching {
+    watcher: Arc<Mutex<Watcher>>,
+    told: Told,
 }
 
 impl Engine {
@@ -48,7 +57,26 @@ impl Engine {
             staged: HashMap::new(),
             inbox: Arc::new(inbox),
             wake_at: None,
+            watching: None,
         }
+    }
+
+    /// Watches, from now on, the files that are looked at; [`Engine::hinted`] has to be called when `wake` was.
+    pub fn watch(&mut self, wake: impl Fn() + Send + 'static) {
+        match Watcher::new(wake) {
+            Ok((watcher, told)) => {
+                let watcher = Arc::new(Mutex::new(watcher));
+                self.watching = Some(Watching { watcher, told });
+            }
+            Err(err) => tracing::warn!("files are not watched: {err}"),
+        }
+    }
+
+    /// Takes what the watcher has to tell.
+    pub fn hinted(&mut self) -> Vec<Effect> {
+        let changed = self.watching.as_ref().map(|it| it.told.take());
+        let keys = changed.into_iter().flatten().map(FileKey::Path);
+        self.handle(Event::FilesChanged(keys.collect()))
     }
 
     /// Takes an event and returns what is for others to do: replies, notifications, questions, the log.
@@ -137,7 +165,13 @@ impl Engine {
                 limit_bytes,
                 like,
             } => {
+                let watching = self.watching.clone();
                 spawn_blocking(move || {
+                    // Before the look: what comes after it is told.
+                    if let (Some(watching), FileKey::Path(path)) = (watching, &key) {
+                        let watcher = watching.watcher.lock();
+                        watcher.unwrap_or_else(PoisonError::into_inner).add(path);
+                    }
                     post(
                         Outcome::Looked(look(&*disk, &key, limit_bytes, like.as_ref())),
                         None,
