@@ -25,6 +25,7 @@ mod ordering;
 mod protocol;
 mod races;
 mod reads;
+mod rollback;
 mod rules;
 mod sessions;
 #[allow(
