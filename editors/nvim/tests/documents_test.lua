@@ -446,3 +446,48 @@ test('saving with a final line end that was missing is no change', function()
   child:must('edit', { path = 'a.txt', oldString = 'two', newString = '2' })
   child:in_step()
 end)
+
+test('beside a preview of `:s`, an edit waits for its end, and is refused in the end', function()
+  local child = start({ ['a.txt'] = 'A\nx = 1\nB\nx = 1\nC\nx = 1\n' })
+  child:must('read', { path = 'a.txt' })
+  child:type(':s/zz/y')
+  local top = { path = 'a.txt', oldString = 'A\n', newString = 'N1\nN2\nA\n' }
+  local call = child:begin('edit', top)
+  child:type('y')
+  eq(child:lines()[1], 'A')
+  child:type('<Esc>')
+  local result, err = child:outcome(call)
+  T.ok(result, vim.inspect(err))
+  child:must('edit', { path = 'a.txt', oldString = 'C\nx = 1', newString = 'C\nx = 2' })
+  eq(child:lines(), { 'N1', 'N2', 'A', 'x = 1', 'B', 'x = 1', 'C', 'x = 2' })
+  child:in_step()
+  child:type(':%s/x/y')
+  local refused = child:refused('FS_EDITOR_REJECTED', 'edit', {
+    path = 'a.txt',
+    oldString = 'B\n',
+    newString = 'BB\n',
+  })
+  T.has(refused.message, 'command line')
+  child:type('/<CR>')
+  child:in_step()
+end)
+
+test('what another plugin changes during a preview makes agents stale, and is read', function()
+  for _, keys in ipairs({ '<Esc>', '/<CR>' }) do
+    local child = start({ ['a.txt'] = 'A\nx = 1\nB\nx = 1\n' })
+    child:must('read', { path = 'a.txt' })
+    child:type(':s/A/b')
+    child:lua([[vim.api.nvim_buf_set_lines(0, 0, 1, true, { 'X' })]])
+    child:in_step('during the preview')
+    child:lua([[vim.api.nvim_buf_set_lines(0, 0, 0, true, { 'other plugin' })]])
+    child:type(keys)
+    child:refused('FS_STALE_VERSION', 'edit', {
+      path = 'a.txt',
+      oldString = 'B\nx = 1',
+      newString = 'B\nx = 2',
+    })
+    child:in_step('after it')
+    child:type('oy<Esc>')
+    child:in_step('and later')
+  end
+end)

@@ -207,6 +207,8 @@ test(
   function()
     for _, keys in ipairs({ 'Ax', 'v', '<C-v>', 'V', ':', '/', 'R', 'qa', '<C-w>s', 'q:' }) do
       local child = start()
+      -- Without previews, a command line disturbs nobody.
+      child:cmd('set inccommand=')
       child:type(keys)
       local name = child.dir .. '/a.txt'
       child:must('read', { path = name })

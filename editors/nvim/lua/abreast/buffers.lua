@@ -5,6 +5,7 @@
 local calm = require('abreast.calm')
 local config = require('abreast.config')
 local disk = require('abreast.disk')
+local reports = require('abreast.report')
 
 local api = vim.api
 
@@ -102,6 +103,7 @@ end
 local function before_rename(bufnr)
   local wire, document = document_of(bufnr)
   if wire and document then
+    wire:settle(document)
     wire:resync(document)
   end
   local client_id = state().client_id
@@ -133,6 +135,7 @@ local function on_unload(bufnr)
   disk.forget(bufnr)
   local wire, document = document_of(bufnr)
   if wire and document then
+    wire:settle(document)
     wire:resync(document)
   end
 end
@@ -176,6 +179,7 @@ function M.watch()
     api.nvim_create_autocmd(events, { group = group, pattern = pattern, callback = callback })
   end
   calm.watch(group)
+  reports.watch(group)
   on('BufReadPre', '*', function(args)
     disk.note(args.buf)
   end)

@@ -2,7 +2,9 @@
 ---
 --- A pending operator, a running completion, a block insert and a selection for replacement keep
 --- line numbers that Neovim does not move along: with two lines inserted above, `d` … `d` deletes
---- three lines, and the next CTRL-N deletes what lies between (both measured in 0.11.4).
+--- three lines, and the next CTRL-N deletes what lies between (both measured in 0.11.4). And while
+--- a command line shows a preview, no listener learns of a change: syntax trees and other language
+--- servers would have another text for good.
 ---
 --- Invariant: such states are left to the human; an edit waits for their end, or is refused.
 
@@ -57,6 +59,10 @@ end
 --- @param changes { first: integer, last: integer, n_more: integer }[]
 --- @return string?
 function M.reason(bufnr, changes)
+  -- Whether there is a preview of what is typed, Neovim does not tell.
+  if vim.fn.getcmdtype() == ':' and vim.o.inccommand ~= '' then
+    return 'the user is in the middle of a command line'
+  end
   local what = bufnr == api.nvim_get_current_buf() and busy_with()
   if not what then
     return nil

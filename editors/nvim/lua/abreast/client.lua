@@ -1,7 +1,7 @@
 --- The one sidecar of this Neovim: starting it, sharing buffers with it, asking it.
 ---
---- Invariant: Neovim's own LSP client tracks the documents; handlers are those of this client only,
---- and no global one is replaced. A request that was made is answered, also when the process dies.
+--- Invariant: Neovim's own LSP client runs the process; handlers are those of this client only, and
+--- no global one is replaced. A request that was made is answered, also when the process dies.
 
 local binary = require('abreast.binary')
 local buffers = require('abreast.buffers')
