@@ -491,3 +491,33 @@ test('what another plugin changes during a preview makes agents stale, and is re
     child:in_step('and later')
   end
 end)
+
+test(
+  'a buffer that somebody detaches is not shared, and its file is not written under it',
+  function()
+    local child = start({ ['a.txt'] = 'one\ntwo\n', ['b.txt'] = 'x\n' })
+    child:must('read', { path = 'a.txt' })
+    child:type('Omine<Esc>')
+    child:lua([[vim.lsp.buf_detach_client(0, require('abreast.client').get().client_id)]])
+    local err = child:refused('FS_OPEN', 'write', { path = 'a.txt', content = 'agent\n' })
+    T.has(err.message, 'open')
+    eq(T.read(child.dir .. '/a.txt'), 'one\ntwo\n')
+    eq(#child:lua([[return require('abreast').status().unsynced]]), 1)
+    -- Writing shares it again, as any file.
+    child:cmd('write')
+    child:shared()
+    child:in_step()
+    edit(child, 'two', 'TWO', 'mine\none\nTWO\n')
+    for _, command in ipairs({
+      'edit! b.txt',
+      'file c.txt',
+      'saveas! d.txt',
+      'edit! b.txt',
+      'bwipeout',
+    }) do
+      child:cmd('silent ' .. command)
+      eq(child:lua([[return require('abreast').status().unsynced]]), {}, command)
+    end
+    child:must('read', { path = 'a.txt' })
+  end
+)
