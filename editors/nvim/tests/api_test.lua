@@ -291,6 +291,54 @@ test('on_stale, on_ledger and AbreastStale tell what the human changed', functio
   wait_for(6)
 end)
 
+test('a session is not told of what it does itself', function()
+  local child = start()
+  child:session()
+  child:lua([[
+    _G.told, _G.status = {}, {}
+    sessions.agent:on_ledger(function(entries)
+      vim.list_extend(_G.told, entries)
+    end)
+    vim.api.nvim_create_autocmd('User', {
+      pattern = 'AbreastStale',
+      callback = function(args) vim.list_extend(_G.told, args.data.entries) end,
+    })
+    -- An editor that takes its time between the change and the answer.
+    local client = require('abreast.client')
+    local handlers = client.lsp_client().handlers
+    local apply = handlers['workspace/applyEdit']
+    handlers['workspace/applyEdit'] = function(...)
+      local result = apply(...)
+      local co = coroutine.running()
+      vim.defer_fn(function() coroutine.resume(co) end, 150)
+      coroutine.yield()
+      return result
+    end
+  ]])
+  child:must('read', { path = 'a.txt' })
+  for idx = 1, 3 do
+    child:must('edit', {
+      path = 'a.txt',
+      oldString = idx == 1 and 'two' or 'two' .. (idx - 1),
+      newString = 'two' .. idx,
+    })
+  end
+  -- Somebody else's change in the meantime is told all the same.
+  local call = child:begin('edit', { path = 'a.txt', oldString = 'two3', newString = 'two4' })
+  T.wait('the edit', function()
+    return child:lines()[2] == 'two4'
+  end)
+  eq(child:lua('return _G.told'), {})
+  child:type('GAx<Esc>')
+  local result, err = child:outcome(call)
+  T.ok(result, vim.inspect(err))
+  local told = T.wait('what the human did', function()
+    local list = child:lua('return _G.told')
+    return #list > 0 and list
+  end)
+  eq({ told[1].status, told[1].changedBy }, { 'stale', { { kind = 'human' } } })
+end)
+
 test('AbreastEdit tells of edits in buffers and on disk, AbreastSession of sessions', function()
   local child = start()
   child:lua([[
@@ -311,16 +359,19 @@ test('AbreastEdit tells of edits in buffers and on disk, AbreastSession of sessi
   end)
   eq(told[1], { kind = 'opened', sessionId = 's1', label = 'bot' })
   local hunks = { { first = 2, last = 3, n_more = 1 } }
-  eq({ told[2].via, told[2].path, told[2].bufnr, told[2].sessionId, told[2].hunks }, {
-    'editor',
-    child.dir .. '/a.txt',
-    1,
-    's1',
-    hunks,
+  eq(told[2], {
+    via = 'editor',
+    uri = vim.uri_from_fname(child.dir .. '/a.txt'),
+    path = child.dir .. '/a.txt',
+    bufnr = 1,
+    sessionId = 's1',
+    label = 'bot',
+    hunks = hunks,
   })
-  eq({ told[3].via, told[3].path, told[3].hunks }, {
+  eq({ told[3].via, told[3].path, told[3].label, told[3].hunks }, {
     'disk',
     'new.txt',
+    'bot',
     { { first = 1, last = 2, n_more = 2 } },
   })
   eq(told[4], { kind = 'closed', sessionId = 's1', label = 'bot' })

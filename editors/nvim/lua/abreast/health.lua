@@ -59,6 +59,15 @@ local function check_sidecar()
   end
 end
 
+local function check_options()
+  for _, problem in ipairs(config.problems) do
+    health.error(problem, 'correct it; until then the default holds')
+  end
+  for _, warning in ipairs(client.get().warnings) do
+    health.warn('the sidecar warned: ' .. warning, ':Abreast log shows all that it says')
+  end
+end
+
 local function check_guard()
   local lsp_client = client.lsp_client()
   if not lsp_client or client.get().state ~= 'running' then
@@ -112,6 +121,7 @@ end
 function M.check()
   check_neovim()
   check_sidecar()
+  check_options()
   check_guard()
   check_documents()
 end

@@ -128,6 +128,31 @@ function Report:stop()
   listening[self] = nil
 end
 
+--- Changes as LSP has them; nil if the whole text has to be sent.
+--- @param changes Abreast.LineChange[]
+--- @param n_lines integer How many there were before.
+--- @param endofline boolean
+--- @param line_end string
+--- @return table[]?
+function M.for_wire(changes, n_lines, endofline, line_end)
+  local result = {}
+  for idx, it in ipairs(changes) do
+    if it.last == n_lines and not endofline then
+      -- The text ends within its last line; there is no place after it.
+      return nil
+    end
+    n_lines = n_lines + #it.lines - (it.last - it.first)
+    result[idx] = {
+      range = {
+        start = { line = it.first, character = 0 },
+        ['end'] = { line = it.last, character = 0 },
+      },
+      text = table.concat(it.lines, line_end) .. (#it.lines > 0 and line_end or ''),
+    }
+  end
+  return result
+end
+
 --- @param bufnr? integer
 --- @param fn fun(report: Abreast.Report)
 local function each(bufnr, fn)
