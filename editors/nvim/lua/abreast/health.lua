@@ -111,7 +111,8 @@ local function check_documents()
   local wire = assert(client.get().wire)
   for uri, document in pairs(wire.documents) do
     if document.is_open and document.told and document.told.conflict then
-      health.warn(uri .. ' changed on disk and in the buffer; agents cannot change it', {
+      local where = document.told.dirty and 'on disk and in the buffer' or 'on disk'
+      health.warn(('%s changed %s; agents cannot change it'):format(uri, where), {
         'write it with :w! or reload it with :e!',
       })
     end

@@ -37,7 +37,7 @@ local M = {}
 --- @field is_ending boolean Somebody has asked the process to end.
 --- @field private rpc table
 --- @field private pending table<fun(err: table?, result: any), true>
---- @field private is_flush_due boolean
+--- @field private due table<Abreast.Document, true> What has changed since it was sent.
 local Wire = {}
 Wire.__index = Wire
 
@@ -49,7 +49,7 @@ function M.new(rpc)
     documents = {},
     is_ending = false,
     pending = {},
-    is_flush_due = false,
+    due = {},
   }, Wire)
 end
 
@@ -282,7 +282,7 @@ function Wire:opened(params)
   if bufnr then
     note_sent(document, bufnr)
     document.report = reports.start(bufnr, function()
-      self:flush_soon()
+      self:flush_soon(document)
     end)
   end
   local is_sent = self.rpc.notify('textDocument/didOpen', {
@@ -361,23 +361,24 @@ function Wire:settle(document)
   self:send_changes(document, changes)
 end
 
---- Sends what has changed, of every document.
+--- Sends what Neovim has reported, of every document.
 function Wire:flush()
-  for _, document in pairs(self.documents) do
+  local due = self.due
+  self.due = {}
+  for document in pairs(due) do
     self:settle(document)
   end
 end
 
 --- Sends it as soon as the command that makes the changes is done.
-function Wire:flush_soon()
-  if self.is_flush_due then
-    return
+--- @param document Abreast.Document
+function Wire:flush_soon(document)
+  if not next(self.due) then
+    vim.schedule(function()
+      self:flush()
+    end)
   end
-  self.is_flush_due = true
-  vim.schedule(function()
-    self.is_flush_due = false
-    self:flush()
-  end)
+  self.due[document] = true
 end
 
 --- @param params table
