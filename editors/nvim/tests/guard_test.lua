@@ -605,6 +605,7 @@ for _, case in ipairs({
   { 'a completion', '5Gol<C-n>', '<C-n><Esc>', 1 },
   { 'a selection to be replaced', '5Gveh<C-g>', 'x<Esc>', 1 },
   { 'a command line', ':%s/line/word', '/<CR>', 1 },
+  { 'an expression in a command line', ':s/zz/<C-r>=', '1<CR><Esc>', 1 },
   { 'a command line that is abandoned', ':s/zz/y', '<Esc>', 1 },
 }) do
   local what, begin_keys, end_keys = unpack(case)

@@ -17,10 +17,20 @@ local WAIT_MS = 2000
 local POLL_MS = 10
 
 local is_block_insert = false
+local is_command_line = false
 
---- Learns of a block insert (`CTRL-V … I`), which looks like any other insert afterwards.
+--- Learns of a block insert (`CTRL-V … I`), which looks like any other insert afterwards, and of a
+--- command line, which may have another one inside (`CTRL-R =`).
 --- @param group integer
 function M.watch(group)
+  api.nvim_create_autocmd({ 'CmdlineEnter', 'CmdlineLeave' }, {
+    group = group,
+    pattern = ':',
+    desc = 'abreast: a command line begins or ends',
+    callback = function(args)
+      is_command_line = args.event == 'CmdlineEnter'
+    end,
+  })
   api.nvim_create_autocmd('ModeChanged', {
     group = group,
     pattern = '\22*:[iR]*',
@@ -60,7 +70,9 @@ end
 --- @return string?
 function M.reason(bufnr, changes)
   -- Whether there is a preview of what is typed, Neovim does not tell.
-  if vim.fn.getcmdtype() == ':' and vim.o.inccommand ~= '' then
+  local is_typing = is_command_line and api.nvim_get_mode().mode:find('^c')
+    or vim.fn.getcmdtype() == ':'
+  if is_typing and vim.o.inccommand ~= '' then
     return 'the user is in the middle of a command line'
   end
   local what = bufnr == api.nvim_get_current_buf() and busy_with()

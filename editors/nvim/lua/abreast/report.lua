@@ -188,7 +188,7 @@ function M.watch(group)
     group = group,
     desc = 'abreast: after a write',
     callback = function(args)
-      if vim.fn.getcmdtype() ~= ':' then
+      if not api.nvim_get_mode().mode:find('^c') then
         each(args.buf, function(report)
           report.tick = api.nvim_buf_get_changedtick(args.buf)
         end)
