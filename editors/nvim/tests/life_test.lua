@@ -359,6 +359,7 @@ end)
 
 test(':checkhealth tells what is there', function()
   local child = Child.start({ files = { ['a.txt'] = 'one\n' } })
+  local text
   local function report()
     child:cmd('checkhealth abreast')
     local lines = table.concat(child:lines(), '\n')
@@ -368,7 +369,7 @@ test(':checkhealth tells what is there', function()
   local before = report()
   T.has(before, 'it does not run yet')
   child:edit('a.txt')
-  local text = report()
+  text = report()
   for _, line in ipairs({
     'OK version 0.',
     "OK 'autoread' is on",
@@ -379,6 +380,7 @@ test(':checkhealth tells what is there', function()
     'OK edits of agents are checked by the strict handler',
     'OK positions are counted in utf-8',
     'OK agents may write below ' .. child.dir,
+    'OK but not what matches .git/**',
     'OK 1 shared with agents',
   }) do
     T.has(text, line)
@@ -396,6 +398,19 @@ test(':checkhealth tells what is there', function()
   T.has(text, "WARNING 'autoread' is off")
   T.has(text, 'ERROR another plugin replaced the handler of workspace/applyEdit')
   T.has(text, 'changed on disk and in the buffer')
+  for containment, words in pairs({
+    readOnly = 'OK agents may write nothing',
+    none = 'WARNING agents may write everywhere',
+  }) do
+    child = Child.start({
+      files = { ['a.txt'] = 'one\n' },
+      options = ('{ server = { containment = %q } }'):format(containment),
+    })
+    child:edit('a.txt')
+    text = report()
+    T.has(text, words)
+    T.ok(not text:find('write below'), text)
+  end
   local missing = Child.start({ options = '{ cmd = "/nonexistent" }' })
   missing:cmd('checkhealth abreast')
   T.has(table.concat(missing:lines(), '\n'), 'ERROR the option `cmd` names "/nonexistent"')

@@ -68,6 +68,28 @@ local function check_options()
   end
 end
 
+--- @param folders table[]
+local function check_containment(folders)
+  local server = client.get().used.server
+  if server.containment == 'readOnly' then
+    health.ok('agents may write nothing (`server.containment` is "readOnly")')
+    return
+  elseif server.containment == 'none' then
+    health.warn('agents may write everywhere (`server.containment` is "none")')
+    return
+  end
+  for _, folder in ipairs(folders) do
+    health.ok('agents may write below ' .. vim.uri_to_fname(folder.uri))
+  end
+  for _, root in ipairs(server.extraRoots or {}) do
+    health.ok('agents may write below ' .. root)
+  end
+  local globs = server.protected or { '.git/**' }
+  if #globs > 0 then
+    health.ok('but not what matches ' .. table.concat(globs, ', '))
+  end
+end
+
 local function check_guard()
   local lsp_client = client.lsp_client()
   if not lsp_client or client.get().state ~= 'running' then
@@ -91,9 +113,7 @@ local function check_guard()
       ('positions are counted in %s, not %s'):format(encoding, config.get().position_encoding)
     )
   end
-  for _, folder in ipairs(lsp_client.workspace_folders or {}) do
-    health.ok('agents may write below ' .. vim.uri_to_fname(folder.uri))
-  end
+  check_containment(lsp_client.workspace_folders or {})
 end
 
 local function check_documents()

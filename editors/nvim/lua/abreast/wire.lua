@@ -385,10 +385,7 @@ end
 --- @return boolean
 function Wire:closed(params)
   local document = self.documents[params.textDocument.uri]
-  if not document then
-    return true
-  end
-  if not document.is_open then
+  if not document or not document.is_open then
     return true
   end
   document.is_open = false
