@@ -248,11 +248,9 @@ impl Journal {
 
     pub(super) fn append(&self, record: &Record) -> io::Result<()> {
         let state = &mut *self.state();
-        for number in std::mem::take(&mut state.unrecorded) {
-            if let Err(err) = self.end(state, number) {
-                state.unrecorded.push(number);
-                return Err(err);
-            }
+        while let Some(&number) = state.unrecorded.last() {
+            self.end(state, number)?;
+            state.unrecorded.pop();
         }
         self.append_to(state, record)
     }

@@ -383,8 +383,8 @@ fn run_child(folder: &Folder, letters: &str, n: usize) -> ExitStatus {
     output.expect("it starts").status
 }
 
-/// Kills a process before every `stride`-th call.
-fn check_killing(letters: &str, stride: usize) {
+/// Kills a process before every call.
+fn check_killing(letters: &str) {
     let expected = old_and_new(letters);
     let n_threads = thread::available_parallelism().map_or(2, usize::from) * 2;
     let n_new = AtomicUsize::new(0);
@@ -393,7 +393,7 @@ fn check_killing(letters: &str, stride: usize) {
         for first in 0..n_threads {
             let (expected, n_new, n_killed) = (&expected, &n_new, &n_killed);
             scope.spawn(move || {
-                for n in (first * stride..).step_by(n_threads * stride) {
+                for n in (first..).step_by(n_threads) {
                     let (folder, _) = fixture(letters);
                     let status = run_child(&folder, letters, n);
                     let context = format!("{letters} killed before call {n}, {status}");
@@ -420,11 +420,8 @@ fn check_killing(letters: &str, stride: usize) {
 #[test]
 fn kill_9_at_any_moment_leaves_all_old_or_all_new() {
     for letters in ONE {
-        check_killing(letters, 1);
+        check_killing(letters);
     }
-    check_killing(FIVE, 1);
-    // Every single call only in the full measure: it takes a minute.
-    let is_full =
-        env::var("ABREAST_TEST_SCALE").is_ok_and(|it| it.parse().is_ok_and(|it: f64| it > 1.0));
-    check_killing(TWENTY, if is_full { 1 } else { 9 });
+    check_killing(FIVE);
+    check_killing(TWENTY);
 }

@@ -246,6 +246,36 @@ fn a_save_into_our_own_file_while_it_is_taken_back_wins() {
 }
 
 #[test]
+fn a_late_save_into_our_own_file_that_was_taken_back_is_put_in_place() {
+    let folder = Folder::new(&[("a", "A")]);
+    let path = folder.path("a");
+    let opened = Arc::new(Mutex::new(None));
+    let opening = Arc::clone(&opened);
+    // Opened while it is in place.
+    let fs = Fs::gated(move |call| {
+        if call == Call::RenameNew {
+            let file = fs::OpenOptions::new().write(true).open(&path);
+            *opening.lock().expect("no panic") = Some(file.expect("our file"));
+        }
+        Ok(())
+    });
+    let disk = folder.disk_on(&fs);
+    let changes = [folder.replace("a", "A", "AA"), folder.create("b", "B")];
+    let staged = disk.stage(&changes).expect("staged");
+    folder.write("b", "theirs");
+    disk.commit(staged).expect_err("failed");
+    assert_eq!(
+        (disk.look_back(), folder.shows()),
+        (Vec::new(), "a=A b=theirs".to_string())
+    );
+    let file = opened.lock().expect("no panic").take().expect("opened");
+    file.write_all_at(b"late", 0).expect("saved");
+    let n_saves = [(); 3].map(|()| disk.look_back().len());
+    assert_eq!(n_saves, [0, 1, 0]);
+    assert_eq!(folder.shows(), "a=late b=theirs");
+}
+
+#[test]
 fn of_many_creators_one_wins_and_the_others_leave_nothing() {
     const N: usize = 8;
     for _ in 0..20 {
