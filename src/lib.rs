@@ -49,11 +49,15 @@
 // Tests print their seeds and counts.
 #![cfg_attr(test, allow(clippy::print_stderr))]
 
+#[macro_use]
+mod breaks;
+
 pub mod capabilities;
 pub mod demo;
 pub mod disk;
 pub mod engine;
 pub mod error;
+mod large;
 pub mod ledger;
 pub mod path;
 pub mod pending;
@@ -66,3 +70,8 @@ pub mod server;
 pub mod text;
 pub mod version;
 pub mod workspace;
+
+/// Here, and not beside the other tests of `tests/`, because only here a deliberate fault can be switched on (`breaks`).
+#[cfg(test)]
+#[path = "../tests/simulation/mod.rs"]
+mod simulation;
