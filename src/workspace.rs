@@ -222,6 +222,8 @@ pub struct Workspace {
     ready: BTreeSet<CallId>,
     /// Files whose content may have changed since ledgers were last told, with the text of closed ones.
     touched: BTreeMap<FileKey, Option<Looked>>,
+    /// Files of which a session is told when its own change of them is done.
+    withheld: BTreeMap<FileKey, Option<Looked>>,
     is_telling: bool,
     last_told: Millis,
     /// Counts content changes, of any file.
@@ -432,6 +434,11 @@ impl Workspace {
                 file.waiting.remove(&id);
                 let next = file.queue.front();
                 self.ready.extend(next.filter(|_| !broken!(NextForgotten)));
+            }
+            if let Some(looked) = self.withheld.remove(key)
+                && !self.touched.contains_key(key)
+            {
+                self.touch(key, looked);
             }
         }
     }

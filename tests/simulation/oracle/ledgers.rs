@@ -141,6 +141,22 @@ impl Oracle {
         };
         for row in params["entries"].as_array().expect("entries") {
             let row = row_of(row);
+            let own = Author::Session {
+                session_id: format!("s{name}"),
+            };
+            // What stayed of a call that failed is news.
+            let file = files::of_uri(&row.uri);
+            let partially = Some(Outcome::Refused(Code::FsPartiallyApplied));
+            let has_stayed = self.calls.values().any(|it| {
+                it.session == Some(session) && it.files.contains(&file) && it.answered == partially
+            });
+            let is_own = !row.changed_by.is_empty() && row.changed_by.iter().all(|it| *it == own);
+            if is_own && !has_stayed {
+                return broken(
+                    Invariant::Ledger,
+                    format!("{}: a session is told of its own change", row.path),
+                );
+            }
             self.told_row(session, &row, None)?;
         }
         Ok(())
@@ -271,7 +287,19 @@ fn row_of(value: &Value) -> LedgerEntry {
         version: value["version"].as_str().and_then(Version::parse),
         status: serde_json::from_value(value["status"].clone()).expect("status"),
         current_version: None,
-        changed_by: Vec::new(),
+        changed_by: authors(&value["changedBy"]),
         changed_ranges: Vec::new(),
     }
+}
+
+fn authors(value: &Value) -> Vec<Author> {
+    let author = |it: &Value| match it["kind"].as_str() {
+        Some("session") => Author::Session {
+            session_id: it["sessionId"].as_str().expect("sessionId").to_string(),
+        },
+        Some("formatter") => Author::Formatter,
+        Some("disk") => Author::Disk,
+        _ => Author::Human,
+    };
+    value.as_array().into_iter().flatten().map(author).collect()
 }
