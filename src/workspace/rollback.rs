@@ -140,6 +140,9 @@ impl Workspace {
                 orders.extend(self.order_of(idx, plan, undo));
             }
         }
+        if broken!(NotTakenBack) {
+            orders.clear();
+        }
         if orders.is_empty() {
             self.reckon(id, call);
         } else {
