@@ -59,10 +59,15 @@ pub fn window(text: &Text, wanted: Wanted, limits: &Limits) -> Result<Window, Bo
         cut: Vec::new(),
     };
     let mut line = start_line;
+    let mut start = text
+        .line_start(start_line - 1)
+        .unwrap_or_else(|| text.len_bytes());
     while line <= total_lines && line < start_line.saturating_add(wanted_lines) {
-        if !rows.push(text, line) {
+        let end = line_end(text, line, start);
+        if !rows.push(text, line, start..end) {
             break;
         }
+        start = end;
         line += 1;
     }
     let end_line = line - 1;
@@ -118,16 +123,14 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Adds a line; false if it does not fit any more. The first line always fits, cut if need be.
-    fn push(&mut self, text: &Text, line: usize) -> bool {
-        let start = text
-            .line_start(line - 1)
-            .unwrap_or_else(|| text.len_bytes());
-        let end = text.line_start(line).unwrap_or_else(|| text.len_bytes());
+    /// Adds a line, given by its bytes with its break; false if it does not fit any more. The first line always fits,
+    /// cut if need be.
+    fn push(&mut self, text: &Text, line: usize, bytes: std::ops::Range<usize>) -> bool {
+        let has_break = text.byte(bytes.end.saturating_sub(1)) == Some(b'\n');
         let is_first = self.n_bytes == 0;
         // No character has more than four bytes: what a line can show of itself is bounded before it is copied.
         let most = self.limits.line_chars.saturating_mul(4).saturating_add(2);
-        let (mut row, mut is_cut) = view(text, start..end, most);
+        let (mut row, mut is_cut) = view(text, bytes, most);
         let broken = row.ends_with('\n');
         if broken {
             row.pop();
@@ -156,11 +159,20 @@ impl Rows<'_> {
             self.text += &format!("{line}: {row}{cut}\n");
         } else {
             self.text.push_str(&row);
-            if broken || is_cut && text.line_start(line).is_some() {
+            if broken || is_cut && has_break {
                 self.text.push('\n');
             }
         }
         true
+    }
+}
+
+/// Where a 1-based line that starts at `start` ends, behind its break. A rope knows that; of a flat text everything
+/// before its nth line would have to be read.
+fn line_end(text: &Text, line: usize, start: usize) -> usize {
+    match text {
+        Text::Rope(_) => text.line_start(line).unwrap_or_else(|| text.len_bytes()),
+        Text::Flat(_) => text.line_end(start),
     }
 }
 

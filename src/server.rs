@@ -86,9 +86,11 @@ async fn run() -> u8 {
     let engine = Engine::new(Arc::new(RealDisk::new()), post);
     let mut connection = Connection::new(engine, outbox, wake);
     let status = loop {
-        let input = match connection.sleep() {
-            None => inbox.recv().await,
-            Some(sleep) => {
+        // What has come already needs no timer.
+        let input = match (inbox.try_recv(), connection.sleep()) {
+            (Ok(input), _) => Some(input),
+            (Err(_), None) => inbox.recv().await,
+            (Err(_), Some(sleep)) => {
                 if let Ok(input) = time::timeout(sleep, inbox.recv()).await {
                     input
                 } else {

@@ -88,6 +88,12 @@ enum JobOwner {
     },
     /// A batch of `ledgerChanged`.
     Telling,
+    /// Whether an edit of unknown outcome had landed when the document was at this generation.
+    Settling {
+        uri: String,
+        ask: AskId,
+        generation: u64,
+    },
 }
 
 /// Who waits for an answer of the editor.
@@ -536,6 +542,14 @@ impl Workspace {
                 Outcome::Looked(looked),
             ) => self.looked_at_file(key, closed_at, since, looked),
             (Some(JobOwner::Telling), Outcome::Status(told)) => self.tell(told),
+            (
+                Some(JobOwner::Settling {
+                    uri,
+                    ask,
+                    generation,
+                }),
+                Outcome::Judged(verdicts),
+            ) => self.settled(&uri, ask, generation, &verdicts),
             (_, _) => {}
         }
     }

@@ -8,11 +8,11 @@
 
 use std::ops::Range;
 
-use memchr::memchr_iter;
+use memchr::{memchr, memchr_iter};
 use ropey::Rope;
 use serde::{Deserialize, Serialize};
 
-use super::Text;
+use super::{Text, eol::EolKind};
 
 /// What a client counts characters in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct Buffer {
     lone_cr_is_text: bool,
     /// A CR before an LF is text, too: the editor says that its lines end with LF alone.
     lf_only: bool,
+    /// Whether there ever was a carriage return: most texts have none, and need not be asked for them.
+    had_cr: bool,
     /// The bytes of the carriage returns that are a line break by themselves, sorted.
     lone_crs: Vec<usize>,
 }
@@ -51,9 +53,10 @@ impl Buffer {
             rope: Rope::from_str(text),
             lone_cr_is_text,
             lf_only: false,
+            had_cr: has_cr(text),
             lone_crs: Vec::new(),
         };
-        if !lone_cr_is_text {
+        if buffer.had_cr && !lone_cr_is_text {
             buffer.lone_crs = lone_crs(text, None).collect();
         }
         buffer
@@ -80,18 +83,58 @@ impl Buffer {
         &self.rope
     }
 
+    /// The line ends, where they are known without a look at the text.
+    pub fn known_eol(&self) -> Option<EolKind> {
+        let has_breaks = self.rope.len_lines() > 1;
+        (!self.had_cr).then_some(if has_breaks {
+            EolKind::Lf
+        } else {
+            EolKind::None
+        })
+    }
+
     /// The raw byte at a position.
     pub fn byte_at(&self, position: Position, encoding: Encoding) -> usize {
-        let Some((start, end)) = self.line(position.line as usize) else {
-            return self.rope.len_bytes();
+        match self.line(position.line as usize) {
+            Some(line) => self.byte_in(line, position.character as usize, encoding),
+            None => self.rope.len_bytes(),
+        }
+    }
+
+    /// The raw bytes between two positions, in this order.
+    pub fn bytes_at(&self, start: Position, end: Position, encoding: Encoding) -> Range<usize> {
+        let Some(line) = self.line(start.line as usize) else {
+            return self.rope.len_bytes()..self.rope.len_bytes();
         };
-        let character = position.character as usize;
+        let start_byte = self.byte_in(line, start.character as usize, encoding);
+        let end_byte = if start == end {
+            start_byte
+        } else if start.line == end.line {
+            self.byte_in(line, end.character as usize, encoding)
+        } else {
+            self.byte_at(end, encoding)
+        };
+        start_byte..end_byte.max(start_byte)
+    }
+
+    /// The raw byte of a code unit in a line, which is given by where it starts and ends.
+    fn byte_in(&self, (start, end): (usize, usize), character: usize, encoding: Encoding) -> usize {
         match encoding {
             Encoding::Utf8 => {
                 let byte = end.min(start + character);
-                self.rope.char_to_byte(self.rope.byte_to_char(byte))
+                let (chunk, chunk_start, ..) = self.rope.chunk_at_byte(byte);
+                let mut idx = byte - chunk_start;
+                while !chunk.is_char_boundary(idx) {
+                    idx -= 1;
+                }
+                chunk_start + idx
             }
             Encoding::Utf16 => {
+                // Nearly every line lies in one chunk.
+                let (chunk, chunk_start, ..) = self.rope.chunk_at_byte(start);
+                if let Some(line) = chunk.get(start - chunk_start..end - chunk_start) {
+                    return start + utf16_to_byte(line, character);
+                }
                 let unit = self.utf16(end).min(self.utf16(start) + character);
                 self.rope.char_to_byte(self.rope.utf16_cu_to_char(unit))
             }
@@ -117,13 +160,18 @@ impl Buffer {
 
     /// Replaces a range of raw bytes, whole characters.
     pub fn replace(&mut self, range: Range<usize>, text: &str) {
-        if !self.lone_cr_is_text {
+        self.had_cr |= has_cr(text);
+        if self.had_cr && !self.lone_cr_is_text {
             self.replace_lone_crs(range.clone(), text);
         }
         let start_char = self.rope.byte_to_char(range.start);
-        self.rope
-            .remove(start_char..self.rope.byte_to_char(range.end));
-        self.rope.insert(start_char, text);
+        if !range.is_empty() {
+            self.rope
+                .remove(start_char..self.rope.byte_to_char(range.end));
+        }
+        if !text.is_empty() {
+            self.rope.insert(start_char, text);
+        }
     }
 
     /// Where a line starts, and where it ends before its break.
@@ -140,7 +188,8 @@ impl Buffer {
             .map_or(0, |last| self.lone_crs[last] + 1);
         let next_lf = if lf_line + 1 < self.rope.len_lines() {
             let lf_byte = self.rope.line_to_byte(lf_line + 1) - 1;
-            let is_pair = !self.lf_only && lf_byte > 0 && self.rope.byte(lf_byte - 1) == b'\r';
+            let is_pair =
+                self.had_cr && !self.lf_only && lf_byte > 0 && self.rope.byte(lf_byte - 1) == b'\r';
             lf_byte - usize::from(is_pair)
         } else {
             self.rope.len_bytes()
@@ -189,6 +238,24 @@ impl Buffer {
         self.lone_crs
             .splice(from..to, before.into_iter().chain(inside));
     }
+}
+
+fn has_cr(text: &str) -> bool {
+    memchr(b'\r', text.as_bytes()).is_some()
+}
+
+/// The byte of a UTF-16 code unit in a line; past its end, its end.
+fn utf16_to_byte(line: &str, unit: usize) -> usize {
+    let head = &line.as_bytes()[..unit.min(line.len())];
+    if head.is_ascii() {
+        return head.len();
+    }
+    let mut n_units = 0;
+    let behind = line.char_indices().find(|(_, sign)| {
+        n_units += sign.len_utf16();
+        n_units > unit
+    });
+    behind.map_or(line.len(), |(byte, _)| byte)
 }
 
 /// Where a text that is followed by `behind` has carriage returns without a line feed.
@@ -356,6 +423,21 @@ mod tests {
         }
 
         #[test]
+        fn a_range_is_between_the_bytes_of_its_positions(
+            text in any_text(),
+            utf16: bool,
+            lines in (0..6_u32, 0..3_u32),
+            characters in (0..1200_u32, 0..1200_u32),
+        ) {
+            let encoding = if utf16 { Encoding::Utf16 } else { Encoding::Utf8 };
+            let start = Position { line: lines.0, character: characters.0 };
+            let end = Position { line: lines.0 + lines.1, character: characters.1 };
+            let naive = |at| naive_byte_at(&text, false, at, encoding);
+            let range = Buffer::new(&text, false).bytes_at(start, end, encoding);
+            prop_assert_eq!(range, naive(start)..naive(end).max(naive(start)));
+        }
+
+        #[test]
         fn a_byte_has_the_position_that_leads_to_it(
             text in any_text(),
             lone_cr_is_text: bool,
@@ -371,6 +453,17 @@ mod tests {
             let (start, end) = lines[line];
             let units = naive_units(&text[start..byte.min(end)], encoding);
             prop_assert_eq!((position.line as usize, position.character as usize), (line, units));
+        }
+
+        #[test]
+        fn known_line_ends_are_those_of_the_text(text in any_text(), new in short(4), at: usize) {
+            let mut buffer = Buffer::new(&text, false);
+            let byte = char_range(&text, at, at).start;
+            buffer.replace(byte..byte, &new);
+            if let Some(known) = buffer.known_eol() {
+                prop_assert_eq!(known, buffer.text().eol());
+            }
+            prop_assert_eq!(buffer.known_eol().is_none(), (text + &new).contains('\r'));
         }
 
         #[test]

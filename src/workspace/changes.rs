@@ -364,7 +364,7 @@ impl Workspace {
         let looking: BTreeSet<usize> = gathering.looks.values().copied().collect();
         for (idx, key) in change.keys.iter().enumerate() {
             if let Some((_, document)) = self.document_of(key) {
-                is_waiting |= document.is_checking;
+                is_waiting |= document.is_checking || document.is_settling;
             } else if gathering.looked[idx].is_none() && !looking.contains(&idx) {
                 if matches!(key, FileKey::Path(_)) {
                     let job = self.look(JobOwner::Call(id), key.clone(), None);
@@ -391,6 +391,12 @@ impl Workspace {
                     if let Some(uri) = self.document_of(key).map(|it| it.0.to_string()) {
                         self.settle(&uri);
                     }
+                }
+                let is_settling =
+                    |key: &FileKey| self.document_of(key).is_some_and(|it| it.1.is_settling);
+                if change.keys.iter().any(is_settling) {
+                    self.park(id, call);
+                    return;
                 }
             }
         }

@@ -5,7 +5,7 @@
 
 use std::{ops::Range, path::PathBuf};
 
-use super::{AskId, CallId, JobOwner, Looked, Workspace};
+use super::{AskId, CallId, Compute, JobOwner, Looked, Outcome, Workspace};
 use crate::{
     disk::DiskErrorKind,
     ledger::{Entry, Lines, Observation},
@@ -39,6 +39,8 @@ pub(super) struct Document {
     /// The disk is being looked at after the didOpen: what was opened, to hand entries over.
     opened: Option<(Text, Version, u64)>,
     pub(super) is_checking: bool,
+    /// It is being found out whether an edit of unknown outcome has landed.
+    pub(super) is_settling: bool,
     /// A change could not be applied: the text here is not the editor's.
     pub(super) desynced: bool,
     /// Where the buffer has U+FFFD for half a character: byte and UTF-16 code unit, in ascending order.
@@ -193,6 +195,7 @@ impl Workspace {
             undecodable: false,
             opened: None,
             is_checking: false,
+            is_settling: false,
             desynced: false,
             halves: Vec::new(),
             pending: None,
@@ -351,7 +354,7 @@ impl Workspace {
         document.dirty = true;
         let key = document.key.clone();
         for change in changes {
-            if let Err(reason) = self.apply_change(&uri, &key, &change) {
+            if let Err(reason) = self.apply_change(&uri, &key, change) {
                 self.desync(&uri, &reason);
                 return;
             }
@@ -363,7 +366,7 @@ impl Workspace {
         &mut self,
         uri: &str,
         key: &FileKey,
-        change: &ContentChange,
+        change: ContentChange,
     ) -> Result<(), String> {
         let seq = self.next_seq();
         let encoding = self.client.encoding;
@@ -379,25 +382,25 @@ impl Workspace {
                 document.buffer = Buffer::new(&change.text, lone_cr_is_text);
                 document.buffer.set_lf_only(lf_only);
                 document.halves.clear();
-                document.join_halves(0..0, change);
+                document.join_halves(0..0, &change);
                 None
             }
             Some(range) => {
                 if range.start > range.end {
                     return Err("a range that starts after its end".to_string());
                 }
-                let start = document.buffer.byte_at(range.start, encoding);
-                let end = document.buffer.byte_at(range.end, encoding).max(start);
+                let Range { start, end } =
+                    document.buffer.bytes_at(range.start, range.end, encoding);
                 let splits_a_character = change.halves.first().is_some_and(|it| it.0 == 0)
                     && document.buffer.position_of(start, encoding) != range.start;
                 if splits_a_character {
                     return Err("half of a character that is there already".to_string());
                 }
                 document.buffer.replace(start..end, &change.text);
-                document.join_halves(start..end, change);
+                document.join_halves(start..end, &change);
                 Some(Splice {
                     range: start..end,
-                    text: change.text.clone(),
+                    text: change.text,
                 })
             }
         };
@@ -413,7 +416,7 @@ impl Workspace {
         if let Some(unknown) = &mut document.unknown
             && unknown.pending.report(splice.clone(), &text)
         {
-            self.credit(uri);
+            self.credit(uri, true);
             return Ok(());
         }
         let Some(document) = self.documents.get_mut(uri) else {
@@ -430,8 +433,8 @@ impl Workspace {
                 author = None;
             }
         }
-        if let Some(author) = author {
-            self.files.entry(key.clone()).or_default().push(author, seq);
+        if let (Some(author), Some(file)) = (author, self.files.get_mut(key)) {
+            file.push(author, seq);
         }
         self.touch(key, None);
         Ok(())
@@ -551,34 +554,60 @@ impl Workspace {
 
     /// Decides whether an edit of unknown outcome landed, now that the editor has reported everything.
     pub(super) fn settle(&mut self, uri: &str) {
-        let Some(document) = self.documents.get_mut(uri) else {
+        let Some(document) = self.documents.get(uri) else {
             return;
         };
         let Some(unknown) = &document.unknown else {
             return;
         };
-        let verdict = unknown.pending.judgement(document.buffer.text()).run();
-        let key = document.key.clone();
-        if verdict == Verdict::Missing {
-            match &mut document.unknown {
-                Some(unknown) if !unknown.is_answered => unknown.is_settled = true,
-                unknown => *unknown = None,
+        let (ask, generation) = (unknown.ask, document.generation);
+        let judgement = unknown.pending.judgement(document.buffer.text());
+        let owner = JobOwner::Settling {
+            uri: uri.to_string(),
+            ask,
+            generation,
+        };
+        match self.compute(owner, Compute::Judge(vec![judgement])) {
+            Ok(Outcome::Judged(verdicts)) => self.settled(uri, ask, generation, &verdicts),
+            _ => {
+                if let Some(document) = self.documents.get_mut(uri) {
+                    document.is_settling = true;
+                }
             }
-        } else {
-            self.credit(uri);
+        }
+    }
+
+    /// It is known whether the edit of unknown outcome had landed at a generation of the document.
+    pub(super) fn settled(&mut self, uri: &str, ask: AskId, generation: u64, verdicts: &[Verdict]) {
+        let Some(document) = self.documents.get_mut(uri) else {
+            return;
+        };
+        document.is_settling = false;
+        let key = document.key.clone();
+        let has_moved = document.generation != generation;
+        if let Some(unknown) = document.unknown.as_mut().filter(|it| it.ask == ask) {
+            if !verdicts.contains(&Verdict::Missing) {
+                // What came since is told apart from the edit, as what was merged with it is.
+                let is_exact = !has_moved && verdicts.contains(&Verdict::Landed);
+                self.credit(uri, is_exact);
+            } else if unknown.is_answered {
+                document.unknown = None;
+            } else {
+                unknown.is_settled = true;
+            }
         }
         self.poke_all(&key);
     }
 
-    /// An edit of unknown outcome landed after all: its session has seen the result.
-    fn credit(&mut self, uri: &str) {
+    /// An edit of unknown outcome landed after all: its session has seen the result. `is_exact`: the document is that, and
+    /// nothing of a human's beside it.
+    fn credit(&mut self, uri: &str, is_exact: bool) {
         let Some(document) = self.documents.get_mut(uri) else {
             return;
         };
         let Some(unknown) = document.unknown.take() else {
             return;
         };
-        let merged = !document.buffer.text().same(unknown.pending.planned());
         let key = document.key.clone();
         let author = Self::session_author(unknown.session.as_ref());
         let seq = self.note_change(&key, author);
@@ -595,7 +624,7 @@ impl Workspace {
             };
             session.ledger.observe(key.clone(), entry);
         }
-        if merged {
+        if !is_exact {
             self.note_change(&key, Author::Human);
         }
         self.poke_all(&key);
@@ -648,7 +677,10 @@ impl Workspace {
         if self.sessions.is_empty() {
             return;
         }
-        self.touched.insert(key.clone(), looked);
+        match self.touched.get_mut(key) {
+            Some(touched) => *touched = looked,
+            None => drop(self.touched.insert(key.clone(), looked)),
+        }
         if !self.is_telling {
             self.is_telling = true;
             let at = self.now.max(self.last_told + super::telling::BATCH_MS);

@@ -188,6 +188,12 @@ impl Workspace {
             && let Some(sent) = editing.sent.iter_mut().find(|it| it.uri == uri)
         {
             sent.landed = Some(seq);
+            // The text is the planned one, so it need not be hashed again.
+            if change.rollback.is_none()
+                && let Some(document) = self.documents.get_mut(uri)
+            {
+                document.version = change.plan.files[sent.plan_idx].result.version;
+            }
         }
     }
 

@@ -47,6 +47,8 @@ struct Shown {
     seq: u64,
     /// The document's generation, to keep the version that was computed.
     generation: Option<u64>,
+    /// Where it is known without a look at the text.
+    eol: Option<EolKind>,
 }
 
 /// Cutting out and hashing.
@@ -54,6 +56,7 @@ struct Shown {
 pub struct ReadJob {
     text: Text,
     version: Option<Version>,
+    eol: Option<EolKind>,
     wanted: Wanted,
     limits: Limits,
 }
@@ -68,7 +71,12 @@ pub struct ReadDone {
 
 impl ReadJob {
     pub(super) fn cost(&self) -> usize {
-        self.text.len_bytes()
+        let is_known = self.version.is_some() && self.eol.is_some();
+        match &self.text {
+            // Only the window is looked at.
+            Text::Rope(_) if is_known => self.limits.read_bytes,
+            text => text.len_bytes(),
+        }
     }
 
     pub(super) fn run(self) -> Result<ReadDone, Box<FsError>> {
@@ -77,7 +85,7 @@ impl ReadJob {
         Ok(ReadDone {
             window,
             version,
-            eol: self.text.eol(),
+            eol: self.eol.unwrap_or_else(|| self.text.eol()),
         })
     }
 }
@@ -202,6 +210,7 @@ impl Workspace {
             behind,
             seq: self.seq,
             generation: Some(document.generation),
+            eol: document.buffer.known_eol(),
         };
         let version = document.version;
         self.render(id, call, shown, version);
@@ -219,6 +228,7 @@ impl Workspace {
         let job = ReadJob {
             text: shown.text.clone(),
             version,
+            eol: shown.eol,
             wanted,
             limits: self.options.limits,
         };
@@ -294,6 +304,7 @@ impl Workspace {
                     behind: false,
                     seq: self.seq,
                     generation: None,
+                    eol: None,
                 };
                 self.render(id, call, shown, Some(version));
             }

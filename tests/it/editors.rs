@@ -316,6 +316,16 @@ fn an_unknown_document_is_settled_by_a_late_refusal() {
 }
 
 #[test]
+fn a_large_document_with_an_unanswered_edit_is_settled_by_the_barrier_of_the_next_one() {
+    let rest = "line\n".repeat(100_000);
+    let (world, session) = open(&format!("one two\n{rest}"));
+    world.editor.order(Treatment::Hold);
+    refused(session.edit("a.txt", "two", "2"), "FS_EDITOR_TIMEOUT");
+    session.edit("a.txt", "two", "II").unwrap();
+    world.check_buffer("a.txt", &format!("one II\n{rest}"));
+}
+
+#[test]
 fn closing_the_document_while_an_edit_is_out_makes_it_stale() {
     let (world, session) = open("one\n");
     world.write_disk("a.txt", "other\n");
