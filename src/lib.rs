@@ -50,12 +50,16 @@
 // Tests print their seeds and counts.
 #![cfg_attr(test, allow(clippy::print_stderr))]
 
+#[macro_use]
+mod breaks;
+
 pub mod capabilities;
 pub mod containment;
 pub mod demo;
 pub mod disk;
 pub mod engine;
 pub mod error;
+mod large;
 pub mod ledger;
 pub mod path;
 pub mod pending;
@@ -70,3 +74,8 @@ pub mod undo;
 pub mod version;
 pub mod watcher;
 pub mod workspace;
+
+/// Here, and not beside the other tests of `tests/`, because only here a deliberate fault can be switched on (`breaks`).
+#[cfg(test)]
+#[path = "../tests/simulation/mod.rs"]
+mod simulation;

@@ -165,6 +165,9 @@ impl PlanJob {
     /// The first failure of every file in the earliest stage that fails.
     pub fn run(mut self) -> Result<Plan, Box<FsError>> {
         let versions = self.fill_versions();
+        if broken!(StaleAfterMatch) {
+            sequence::run(&self)?;
+        }
         checks::run(&self)?;
         let files = sequence::run(&self)?;
         Ok(Plan { files, versions })

@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 use crate::{
     capabilities::Capabilities,
     error::{Code, Failure, FsError},
+    large::is_large,
     ledger::Observation,
     path::{self, Candidates, FileKey, Folder, Lookups},
     protocol::{Author, Change, ServerOptions},
@@ -47,9 +48,6 @@ use sessions::Session;
 
 /// Unix milliseconds.
 pub type Millis = u64;
-
-/// Work on texts up to this many bytes is done at once (well below a millisecond).
-const AT_ONCE_BYTES: usize = 256 << 10;
 
 /// A request of an agent's host, from its arrival to its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -416,11 +414,12 @@ impl Workspace {
     /// Puts a call into the queues of its files.
     fn enqueue(&mut self, id: CallId, call: Call) {
         for key in &call.keys {
-            self.files
-                .entry(key.clone())
-                .or_default()
-                .queue
-                .push_back(id);
+            let queue = &mut self.files.entry(key.clone()).or_default().queue;
+            if broken!(QueueSwapped) {
+                queue.push_front(id);
+            } else {
+                queue.push_back(id);
+            }
         }
         self.calls.insert(id, call);
     }
@@ -449,7 +448,8 @@ impl Workspace {
             if let Some(file) = self.files.get_mut(key) {
                 file.queue.retain(|&it| it != id);
                 file.waiting.remove(&id);
-                self.ready.extend(file.queue.front());
+                let next = file.queue.front();
+                self.ready.extend(next.filter(|_| !broken!(NextForgotten)));
             }
             if let Some(looked) = self.withheld.remove(key)
                 && !self.touched.contains_key(key)
@@ -469,7 +469,7 @@ impl Workspace {
             return;
         };
         if let CallKind::Change(change) = &call.kind {
-            if change.is_sent {
+            if change.is_sent && !broken!(CancelledTooLate) {
                 self.calls.insert(id, call);
                 return;
             }
@@ -666,7 +666,7 @@ impl Workspace {
 
     /// Computes at once if that is quick, else elsewhere; then the outcome comes as an event.
     fn compute(&mut self, owner: JobOwner, compute: Compute) -> Result<Outcome, JobId> {
-        if compute.cost() <= AT_ONCE_BYTES {
+        if !is_large(compute.cost()) {
             return Ok(compute.run());
         }
         Err(self.start(owner, Work::Compute(Box::new(compute))))

@@ -57,7 +57,7 @@ fn rewrite(text: &Text, span: Range<usize>, new: &str, style: Style) -> Vec<Spli
         let lines_start = span.start + old_range.start;
         let start = lines_start + raw_len(old_lines, head);
         let end = lines_start + raw_len(old_lines, old_view.len() - tail);
-        let eol = if new.contains('\n') {
+        let eol = if new.contains('\n') && !broken!(AlwaysLf) {
             eol_for(text, start..end, style)
         } else {
             Eol::Lf

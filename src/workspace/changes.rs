@@ -212,7 +212,8 @@ impl Workspace {
                 .get(key)
                 .is_some_and(|it| it.queue.front() == Some(&id))
         };
-        if !matches!(change.phase, Phase::Queued) || !call.keys.iter().all(is_first) {
+        let is_first = call.keys.iter().all(is_first) || broken!(GuardBeforeQueue);
+        if !matches!(change.phase, Phase::Queued) || !is_first {
             return;
         }
         if let Some(call) = self.calls.remove(&id) {
@@ -560,7 +561,7 @@ impl Workspace {
                 return;
             }
         };
-        let is_current = self.is_as_planned(&change.marks);
+        let is_current = self.is_as_planned(&change.marks) || broken!(PlanMayBeOld);
         for (file, version) in &plan.versions {
             let Some(uri) = self
                 .document_of(&change.keys[*file])
@@ -576,7 +577,7 @@ impl Workspace {
             }
         }
         change.plan = plan;
-        if change.dry_run {
+        if change.dry_run && !broken!(DryRunIsRun) {
             let files = change
                 .plan
                 .files
@@ -689,6 +690,9 @@ impl Workspace {
         let mut files = Vec::with_capacity(change.plan.files.len());
         for (idx, plan) in change.plan.files.iter().enumerate() {
             let mut result = plan.result.clone();
+            if broken!(VersionOfLaterLook) {
+                result.version = self.document_version(&result.uri).or(result.version);
+            }
             if result.via == Via::Editor {
                 result.dirty = self.document_of(&plan.key).map(|it| it.1.dirty);
             }

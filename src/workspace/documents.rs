@@ -72,7 +72,7 @@ impl Document {
 
     /// True if the text here is not the editor's.
     pub(super) fn is_unknown(&self) -> bool {
-        self.desynced || !self.halves.is_empty()
+        (self.desynced || !self.halves.is_empty()) && !broken!(DesyncIgnored)
     }
 
     /// Bytes of the placeholder.
@@ -272,11 +272,7 @@ impl Workspace {
         let key = document.key.clone();
         match looked {
             Looked::Refused(err) => document.undecodable = err.kind == DiskErrorKind::NotText,
-            Looked::Text {
-                version,
-                alike: true,
-                ..
-            } => {
+            Looked::Text { version, alike, .. } if *alike || broken!(HandOverAnything) => {
                 // What was typed since is compared with what was seen, not with what was opened.
                 if let Some((text, opened, seq)) = opened.filter(|it| it.2 == generation) {
                     self.hand_over(&key, *version, opened, &text, seq);
@@ -349,6 +345,9 @@ impl Workspace {
             document.desynced = false;
         }
         document.lsp_version = lsp_version;
+        if broken!(EchoLost) && document.pending.is_some() {
+            return;
+        }
         document.dirty = true;
         let key = document.key.clone();
         for change in changes {
@@ -405,8 +404,12 @@ impl Workspace {
         // What was joined is no longer what was reported.
         let splice = splice.filter(|_| !had_halves && document.halves.is_empty());
         document.generation = seq;
-        document.version = None;
+        let before = document.version.take();
         let text = document.buffer.text();
+        if let (true, Some(before)) = (broken!(HumanRefreshesLedger), before) {
+            self.hand_over(key, before, Version::of(&text), &text, u64::MAX);
+            return Ok(());
+        }
         if let Some(unknown) = &mut document.unknown
             && unknown.pending.report(splice.clone(), &text)
         {

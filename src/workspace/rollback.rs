@@ -140,6 +140,9 @@ impl Workspace {
                 orders.extend(self.order_of(idx, plan, undo));
             }
         }
+        if broken!(NotTakenBack) {
+            orders.clear();
+        }
         if orders.is_empty() {
             self.reckon(id, call);
         } else {
@@ -202,15 +205,7 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
-        let mut reckoning = Reckoning::default();
-        for &idx in change.done_at.keys() {
-            let key = &change.plan.files[idx].key;
-            if matches!(key, FileKey::Path(_)) && self.document_of(key).is_none() {
-                let job = self.look(JobOwner::Call(id), key.clone(), None);
-                reckoning.looks.insert(job, idx);
-            }
-        }
-        change.phase = Phase::Reckoning(reckoning);
+        change.phase = Phase::Reckoning(Reckoning::default());
         self.go_on_reckoning(id, call);
     }
 
@@ -232,6 +227,17 @@ impl Workspace {
         let Phase::Reckoning(reckoning) = &mut change.phase else {
             return;
         };
+        if reckoning.looks.is_empty() {
+            // Again each time: a document may have been closed meanwhile.
+            for &idx in change.done_at.keys() {
+                let key = &change.plan.files[idx].key;
+                let is_closed = matches!(key, FileKey::Path(_)) && self.document_of(key).is_none();
+                if is_closed && !reckoning.looked.contains_key(&idx) {
+                    let job = self.look(JobOwner::Call(id), key.clone(), None);
+                    reckoning.looks.insert(job, idx);
+                }
+            }
+        }
         if !reckoning.looks.is_empty() {
             self.calls.insert(id, call);
             return;

@@ -122,7 +122,8 @@ impl Workspace {
                 for ((idx, _), in_place) in steps.into_iter().zip(in_place) {
                     change.plan.files[idx].result.in_place |= in_place;
                 }
-                if self.is_as_planned(&change.marks) && !self.is_any_open(change) {
+                let is_current = self.is_as_planned(&change.marks) || broken!(PlanMayBeOld);
+                if is_current && !self.is_any_open(change) {
                     self.edit_or_commit(id, call);
                 } else {
                     self.abort_and_retry(id, call);
@@ -153,6 +154,7 @@ impl Workspace {
                 || self.files.get(key).is_some_and(|it| it.unsynced.is_some())
         };
         plan.result.via == Via::Disk
+            && !broken!(CommitUnderBuffer)
             && !plan.is_noop()
             && (is_open(&plan.key) || plan.renamed_from.as_ref().is_some_and(is_open))
     }

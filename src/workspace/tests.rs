@@ -227,7 +227,14 @@ impl Bench {
                     method,
                     params,
                 } => self.queue.push_back(Item::Ask(ask, method, params)),
-                Effect::Start { job, work } => self.queue.push_back(Item::Work(job, work)),
+                Effect::Start { job, work } => {
+                    if let Work::Commit { staged } = &work {
+                        let mut paths = self.staged[staged].iter().map(path_changed);
+                        let open = paths.find(|it| self.told.contains_key(*it));
+                        assert_eq!(open, None, "it is granted though it is known to be open");
+                    }
+                    self.queue.push_back(Item::Work(job, work));
+                }
                 Effect::Wake(at) => self.wake = Some(self.wake.map_or(at, |it| it.min(at))),
                 Effect::Notify { .. } | Effect::Log { .. } => {}
             }
@@ -519,6 +526,16 @@ impl Bench {
     }
 }
 
+fn path_changed(change: &DiskChange) -> &str {
+    let path = match change {
+        DiskChange::Create { path, .. }
+        | DiskChange::Replace { path, .. }
+        | DiskChange::Delete { path, .. } => path,
+        DiskChange::Rename { to, .. } => to,
+    };
+    path.to_str().expect("plain names")
+}
+
 /// Makes changes; returns the first that cannot be made.
 fn changed(disk: &mut BTreeMap<PathBuf, String>, changes: &[DiskChange]) -> Option<usize> {
     let raw = |text: &Text| text.raw(0..text.len_bytes());
@@ -628,8 +645,7 @@ fn play(has_sync: bool, answers_first: bool, luck: Luck, act: Act, at: usize) ->
                 // What happened once a document was known to be changed is the human's business.
                 let is_open = OPEN.contains(&path);
                 let is_dropped = match act {
-                    Act::Undo | Act::TypeOver | Act::Close | Act::Reload => path == OPEN[0],
-                    Act::CloseSecond => path == OPEN[1],
+                    Act::Undo | Act::TypeOver => path == OPEN[0],
                     _ => false,
                 };
                 if !(is_open && is_dropped) {
@@ -645,6 +661,11 @@ fn play(has_sync: bool, answers_first: bool, luck: Luck, act: Act, at: usize) ->
             assert_eq!(err.files.len(), 6, "{context}");
             for file in &err.files {
                 check_outcome(&bench, &context, file);
+                // A human who saved it, or undid the taking back, wants it so; nobody else leaves anything.
+                let is_wanted = [Act::SaveAndClose, Act::Undo].contains(&act);
+                let may_stay = luck != Luck::CommitFails || is_wanted;
+                let stays = file.outcome == Became::Applied;
+                assert!(may_stay || !stays, "{context}: {} was left", file.path);
             }
             let names = err.files.iter().map(|it| format!("{:?}", it.outcome));
             names.collect::<Vec<_>>().join(" ")

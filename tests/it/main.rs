@@ -25,14 +25,8 @@ mod ordering;
 mod protocol;
 mod races;
 mod reads;
+mod rollback;
 mod rules;
 mod sessions;
-#[allow(
-    clippy::pedantic,
-    clippy::filter_map_bool_then,
-    clippy::nonminimal_bool,
-    reason = "the models are tables of what can happen, kept as flat as they are"
-)]
-mod simulation;
 mod support;
 mod watching;

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use abreast::{
+use crate::{
     disk::{DiskChange, DiskError, DiskErrorKind, DiskFailure, Resolved},
     path::FileKey,
     text::Text,
