@@ -292,8 +292,7 @@ test('on_stale, on_ledger and AbreastStale tell what the human changed', functio
 end)
 
 test('on_stale tells of a closed file that somebody changed on disk', function()
-  local child = start({ ['a.txt'] = 'one\n', ['closed.txt'] = 'one\n' })
-  child:edit('a.txt')
+  local child = start({ files = { ['a.txt'] = 'one\n', ['closed.txt'] = 'one\n' } })
   child:session()
   child:lua([[
     _G.told = {}
@@ -310,8 +309,7 @@ test('on_stale tells of a closed file that somebody changed on disk', function()
 end)
 
 test('nothing is written outside of the workspace, nor into .git', function()
-  local child = start({ ['p/a.txt'] = 'one\n', ['p/.git/config'] = 'x\n', ['out.txt'] = 'x\n' })
-  -- The test's own directory may be below the one for temporary files.
+  local child = Child.start({ files = { ['p/a.txt'] = 'one\n', ['p/.git/config'] = 'x\n' } })
   child:cmd('cd p')
   child:edit('a.txt')
   child:session()
