@@ -25,4 +25,5 @@ mod races;
 mod reads;
 mod rules;
 mod sessions;
+mod stress;
 mod support;
