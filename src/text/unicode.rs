@@ -358,7 +358,10 @@ mod tests {
             ("«a»", "\"a\""),
             ("a\u{202E}b", "ab"),
         ] {
-            assert_eq!(find(&Text::flat(raw), needle, 9).ranges(), [], "{raw:?}");
+            assert!(
+                find(&Text::flat(raw), needle, 9).ranges().is_empty(),
+                "{raw:?}"
+            );
         }
     }
 
@@ -432,7 +435,7 @@ mod tests {
         ) {
             let hits = find(&Text::flat(raw.as_str()), &needle, 1000).ranges();
             if raw.is_ascii() && needle.is_ascii() {
-                prop_assert_eq!(hits, []);
+                prop_assert!(hits.is_empty());
             } else {
                 prop_assert_eq!(hits, naive(&raw, &needle));
             }

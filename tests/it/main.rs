@@ -9,6 +9,8 @@
 mod cancel;
 mod cases;
 mod command_line;
+#[cfg(unix)]
+mod containment;
 mod documents;
 #[cfg(unix)]
 mod dsh;
@@ -23,7 +25,9 @@ mod ordering;
 mod protocol;
 mod races;
 mod reads;
+mod rollback;
 mod rules;
 mod sessions;
 mod stress;
 mod support;
+mod watching;
