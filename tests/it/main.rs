@@ -28,5 +28,6 @@ mod reads;
 mod rollback;
 mod rules;
 mod sessions;
+mod stress;
 mod support;
 mod watching;
