@@ -195,7 +195,7 @@ fn check_bytes(raw: &str, plan: &FilePlan, after: &str, hits: &[Range<usize>], t
         let (start, end) = (splice.range.start, splice.range.end);
         let is_of_a_hit = hits.iter().any(|hit| {
             let is_near = start + 1 >= hit.start
-                && start <= hit.end
+                && start <= hit.end + 1
                 && end >= hit.start
                 && end <= hit.end + 1;
             is_near
@@ -208,21 +208,14 @@ fn check_bytes(raw: &str, plan: &FilePlan, after: &str, hits: &[Range<usize>], t
     assert_eq!(made, after, "{told}");
 }
 
-/// Whether a range is made of hits that stand side by side, whose splices are one.
+/// Whether a range is made of hits, and of line breaks next to them that became pairs: splices that touch are one.
 fn spans_hits(raw: &str, hits: &[Range<usize>], range: Range<usize>) -> bool {
-    if range.is_empty() {
-        return false;
-    }
-    let bytes = &raw.as_bytes()[range.clone()];
     let is_inside = |at: usize| hits.iter().any(|it| it.contains(&at));
-    let outside = (range.start..range.end)
-        .zip(bytes)
-        .filter(|it| !is_inside(it.0));
-    let ends = [range.start, range.end - 1];
-    outside
-        .clone()
-        .all(|(at, byte)| ends.contains(&at) && matches!(byte, b'\r' | b'\n'))
-        && outside.count() < range.len()
+    let is_seal = |at: usize| {
+        matches!(raw.as_bytes()[at], b'\r' | b'\n')
+            && hits.iter().any(|it| it.end == at || it.start == at + 1)
+    };
+    !range.is_empty() && range.into_iter().all(|at| is_inside(at) || is_seal(at))
 }
 
 /// The text edits, made by line and character, make the planned text; and none says what is there already.
