@@ -7,20 +7,26 @@
 //! Work that takes more than about a millisecond (hashing or searching a large text) is given away as an effect
 //! ([`Work`]) on a snapshot; its outcome comes back as an event and counts only if the snapshot is still what it was.
 //!
-//! In reading order: `event` (the vocabulary), `documents` (what the editor reports), `sessions` and `ledgers`, `reads`, `changes` (the life of a
-//! call that changes files) with `editing` (its part in the editor) and `storing` (its part on disk), `barrier`,
+//! In reading order: `event` (the vocabulary), `documents` (what the editor reports), `outside` (what other programs do), `sessions` and `ledgers`, `reads`, `changes` (the life of a
+//! call that changes files) with `containing` (which files it may change), `editing` (its part in the editor), `storing` (its part on disk) and `rollback`, `barrier`,
 //! `telling` (what is told about ledgers).
 
 mod barrier;
 mod changes;
+mod containing;
 mod documents;
 mod editing;
 mod event;
 mod ledgers;
+mod outside;
 mod reads;
+mod rollback;
 mod sessions;
 mod storing;
 mod telling;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -79,6 +85,8 @@ enum JobOwner {
     File {
         key: FileKey,
         closed_at: Option<Version>,
+        /// When, in the workspace's sequence.
+        since: u64,
     },
     /// A batch of `ledgerChanged`.
     Telling,
@@ -111,6 +119,10 @@ struct File {
     log: Vec<(Author, u64)>,
     /// What was on disk when last looked at.
     disk: Option<Observation>,
+    /// When a commit of ours last changed it, in the workspace's sequence.
+    committed_at: u64,
+    /// Somebody said that it changed while it could not be looked at.
+    is_hinted: bool,
     /// The URI under which an editor shows it without sending its text.
     unsynced: Option<String>,
 }
@@ -224,6 +236,8 @@ pub struct Workspace {
     ready: BTreeSet<CallId>,
     /// Files whose content may have changed since ledgers were last told, with the text of closed ones.
     touched: BTreeMap<FileKey, Option<Looked>>,
+    /// Files of which a session is told when its own change of them is done.
+    withheld: BTreeMap<FileKey, Option<Looked>>,
     is_telling: bool,
     last_told: Millis,
     /// Counts content changes, of any file.
@@ -316,7 +330,11 @@ impl Workspace {
         let candidates = names
             .into_iter()
             .filter_map(|name| self.candidates(session_id, name).ok());
-        candidates.flat_map(|it| it.paths()).collect()
+        let mut paths: Vec<_> = candidates.flat_map(|it| it.paths()).collect();
+        if matches!(request, Request::Change { .. }) {
+            paths.extend(self.options.containment.given(&self.folders));
+        }
+        paths
     }
 
     /// The number of calls that have not been answered.
@@ -433,6 +451,12 @@ impl Workspace {
                 file.waiting.remove(&id);
                 self.ready.extend(file.queue.front());
             }
+            if let Some(looked) = self.withheld.remove(key)
+                && !self.touched.contains_key(key)
+            {
+                self.touch(key, looked);
+            }
+            self.look_now(key);
         }
     }
 
@@ -503,9 +527,14 @@ impl Workspace {
             (Some(JobOwner::Opened { uri, instance }), Outcome::Looked(looked)) => {
                 self.looked_after_open(&uri, instance, &looked);
             }
-            (Some(JobOwner::File { key, closed_at }), Outcome::Looked(looked)) => {
-                self.looked_at_file(key, closed_at, looked);
-            }
+            (
+                Some(JobOwner::File {
+                    key,
+                    closed_at,
+                    since,
+                }),
+                Outcome::Looked(looked),
+            ) => self.looked_at_file(key, closed_at, since, looked),
             (Some(JobOwner::Telling), Outcome::Status(told)) => self.tell(told),
             (_, _) => {}
         }

@@ -155,7 +155,7 @@ impl Workspace {
         Some((uri, self.documents.get(uri)?))
     }
 
-    fn has_entries(&self, key: &FileKey) -> bool {
+    pub(super) fn has_entries(&self, key: &FileKey) -> bool {
         self.sessions
             .values()
             .any(|it| it.ledger.get(key).is_some())
@@ -210,7 +210,7 @@ impl Workspace {
             if self
                 .sessions
                 .values()
-                .filter_map(|it| it.ledger.get(&key))
+                .flat_map(|it| it.ledger.all(&key))
                 .any(differs)
             {
                 let disk = self.files.get(&key).and_then(|it| it.disk);
@@ -289,14 +289,22 @@ impl Workspace {
 
     /// Moves the entries that were made before a point of the sequence from one version of a file to another version of
     /// the same content.
-    fn hand_over(&mut self, key: &FileKey, from: Version, to: Version, text: &Text, before: u64) {
+    pub(super) fn hand_over(
+        &mut self,
+        key: &FileKey,
+        from: Version,
+        to: Version,
+        text: &Text,
+        before: u64,
+    ) {
         let file = self.files.get(key);
         for session in self.sessions.values_mut() {
-            if let Some(entry) = session.ledger.get_mut(key)
-                && entry.observation == Observation::Present(from)
-                && entry.seq < before
-                && !file.is_some_and(|it| it.has_session_since(entry.seq))
-            {
+            let moves = |it: &&mut Entry| {
+                it.observation == Observation::Present(from)
+                    && it.seq < before
+                    && !file.is_some_and(|file| file.has_session_since(it.seq))
+            };
+            for entry in session.ledger.all_mut(key).filter(moves) {
                 entry.observation = Observation::Present(to);
                 entry.snapshot = Some(text.clone());
             }
@@ -461,13 +469,8 @@ impl Workspace {
             format!("{uri}: {reason}; its text is unknown until the editor sends all of it"),
         );
         self.note_change(&key, Author::Human);
-        if self.client.sync && !was_desynced {
-            let params = serde_json::json!({ "uris": [uri], "full": [uri] });
-            self.ask(
-                super::AskOwner::Probe(vec![uri.to_string()]),
-                "abreast/sync",
-                params,
-            );
+        if !was_desynced {
+            self.ask_for_full(vec![uri.to_string()]);
         }
         self.poke_all(&key);
     }
@@ -504,14 +507,7 @@ impl Workspace {
         if matches!(key, FileKey::Path(_)) && is_closed && self.has_entries(&key) {
             let closed_at = document.version.filter(|_| !document.dirty);
             let like = Some(document.buffer.text());
-            self.look(
-                JobOwner::File {
-                    key: key.clone(),
-                    closed_at,
-                },
-                key.clone(),
-                like,
-            );
+            self.look_at_file(key.clone(), closed_at, like);
         }
         self.touch(&key, None);
         self.poke_all(&key);
@@ -548,73 +544,6 @@ impl Workspace {
         document.dirty = state.dirty.unwrap_or(document.dirty);
         document.read_only = state.read_only.unwrap_or(document.read_only);
         document.conflict = state.conflict.unwrap_or(document.conflict);
-    }
-
-    /// The watcher's hint: look at those of which somebody has seen something.
-    pub(super) fn files_changed(&mut self, keys: Vec<FileKey>) {
-        for key in keys {
-            if self.document_of(&key).is_none() && self.has_entries(&key) {
-                self.look(
-                    JobOwner::File {
-                        key: key.clone(),
-                        closed_at: None,
-                    },
-                    key,
-                    None,
-                );
-            }
-        }
-    }
-
-    pub(super) fn looked_at_file(
-        &mut self,
-        key: FileKey,
-        closed_at: Option<Version>,
-        looked: Looked,
-    ) {
-        if self.document_of(&key).is_some() {
-            return;
-        }
-        if let (
-            Some(from),
-            Looked::Text {
-                text,
-                version,
-                alike: true,
-            },
-        ) = (closed_at, &looked)
-        {
-            self.hand_over(&key, from, *version, text, u64::MAX);
-        }
-        self.learn(&key, &looked);
-        self.touch(&key, Some(looked));
-    }
-
-    /// Notes what is on disk; a content that nobody here put there is the disk's change.
-    pub(super) fn learn(&mut self, key: &FileKey, looked: &Looked) {
-        if self.document_of(key).is_some() {
-            return;
-        }
-        let now = match looked {
-            Looked::Absent { .. } => Observation::Absent,
-            Looked::Text { version, .. } => Observation::Present(*version),
-            Looked::Refused(_) => return,
-        };
-        let file = self.files.entry(key.clone()).or_default();
-        let before = file.disk.replace(now);
-        let unexplained =
-            |entry: &Entry| entry.observation != now && file.authors_since(entry.seq).is_empty();
-        let is_news = match before {
-            Some(before) => before != now,
-            None => self
-                .sessions
-                .values()
-                .filter_map(|it| it.ledger.get(key))
-                .any(unexplained),
-        };
-        if is_news {
-            self.note_change(key, Author::Disk);
-        }
     }
 
     /// Decides whether an edit of unknown outcome landed, now that the editor has reported everything.

@@ -1,4 +1,4 @@
-//! The part of a call that the editor carries out: sending, judging the result, and taking it back.
+//! The part of a call that the editor carries out: sending, and judging the result.
 //!
 //! Invariant: success is what the buffer holds, never what the editor says; and what a human typed meanwhile is neither
 //! undone nor claimed.
@@ -13,7 +13,7 @@ use crate::{
     error::{Code, FsError},
     pending::{Pending, Verdict},
     plan::{EditorEdit, stale},
-    protocol::{self, ApplyEditResult, Author, Via},
+    protocol::{ApplyEditResult, Author, Via},
     text::{Text, splice::Splices},
 };
 
@@ -29,8 +29,6 @@ pub(super) struct Editing {
     barrier: Option<Barrier>,
     is_judging: bool,
     sent: Vec<Sent>,
-    /// The edit takes back an earlier one, because of this.
-    rollback: Option<Box<FsError>>,
 }
 
 #[derive(Debug)]
@@ -53,13 +51,14 @@ struct Sent {
 }
 
 /// What one document has to become.
-struct Order {
-    plan_idx: usize,
-    uri: String,
-    before: Text,
-    after: Text,
-    splices: Splices,
-    edits: Vec<EditorEdit>,
+pub(super) struct Order {
+    /// Index in the plan.
+    pub(super) plan_idx: usize,
+    pub(super) uri: String,
+    pub(super) before: Text,
+    pub(super) after: Text,
+    pub(super) splices: Splices,
+    pub(super) edits: Vec<EditorEdit>,
 }
 
 impl Workspace {
@@ -82,16 +81,10 @@ impl Workspace {
                 })
             });
         let orders = orders.collect();
-        self.send_orders(id, call, orders, None);
+        self.send_orders(id, call, orders);
     }
 
-    fn send_orders(
-        &mut self,
-        id: CallId,
-        mut call: Call,
-        orders: Vec<Order>,
-        rollback: Option<Box<FsError>>,
-    ) {
+    pub(super) fn send_orders(&mut self, id: CallId, mut call: Call, orders: Vec<Order>) {
         let session_id = call.session.as_ref().map(|it| it.0.clone());
         let CallKind::Change(change) = &mut call.kind else {
             return;
@@ -150,7 +143,6 @@ impl Workspace {
             barrier: None,
             is_judging: false,
             sent,
-            rollback,
         };
         change.is_sent = true;
         change.phase = Phase::Editing(Box::new(editing));
@@ -378,8 +370,8 @@ impl Workspace {
             return;
         };
         self.clear_pending(&editing);
-        if let Some(err) = editing.rollback {
-            self.finish(id, &call, Err((*err).into()));
+        if change.rollback.is_some() {
+            self.reckon(id, call);
             return;
         }
         for sent in &editing.sent {
@@ -417,8 +409,12 @@ impl Workspace {
         };
         let moved = editing.sent.iter().any(has_moved)
             || code.is_some_and(|it| ["version", "instance", "text", "eol"].contains(&it));
-        if let Some(err) = editing.rollback {
-            self.partially(id, call, *err);
+        if change.rollback.is_some() {
+            if moved {
+                self.take_back_again(id, call);
+            } else {
+                self.reckon(id, call);
+            }
             return;
         }
         let call = if moved {
@@ -453,6 +449,10 @@ impl Workspace {
             return;
         };
         self.clear_pending(&editing);
+        if change.rollback.is_some() {
+            self.reckon(id, call);
+            return;
+        }
         self.abort_staged(change);
         change.staged = None;
         for sent in &editing.sent {
@@ -472,6 +472,8 @@ impl Workspace {
         );
         let err = FsError::new(Code::FsUnverified, what, "read the file, then retry")
             .at(path, &change.plan.files[idx].result.uri);
+        // Perhaps it is the text here that is another one; then reading again would not help.
+        self.ask_for_full(editing.sent.into_iter().map(|it| it.uri).collect());
         self.finish(id, &call, Err(err.into()));
     }
 
@@ -504,7 +506,7 @@ impl Workspace {
                 ask: editing.ask,
                 pending,
                 // What takes an edit back is credited to nobody.
-                session: session.clone().filter(|_| editing.rollback.is_none()),
+                session: session.clone().filter(|_| change.rollback.is_none()),
                 path: plan.result.path.clone(),
                 version,
                 shown: plan.shown.clone(),
@@ -526,9 +528,11 @@ impl Workspace {
         let err = FsError::new(Code::FsEditorTimeout, what, remedy)
             .at(path, &change.plan.files[idx].result.uri);
         self.probe(uris);
-        match editing.rollback {
-            Some(cause) => self.partially(id, call, *cause),
-            None => self.finish(id, &call, Err(err.into())),
+        if change.rollback.is_some() {
+            let plan_idxs = editing.sent.iter().map(|it| it.plan_idx).collect();
+            self.not_taken_back(id, call, plan_idxs);
+        } else {
+            self.finish(id, &call, Err(err.into()));
         }
     }
 
@@ -542,6 +546,10 @@ impl Workspace {
             return;
         };
         self.clear_pending(&editing);
+        if change.rollback.is_some() {
+            self.take_back_again(id, call);
+            return;
+        }
         self.abort_staged(change);
         change.staged = None;
         let sent = &editing.sent[gone];
@@ -570,96 +578,9 @@ impl Workspace {
             FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
                 .at(path, &plan.result.uri)
         };
-        if let Some(first) = editing.rollback {
-            self.partially(id, call, *first);
-            return;
-        }
         for sent in editing.sent.iter().filter(|it| it.landed.is_some()) {
             change.done_at.insert(sent.plan_idx, 0);
         }
         self.roll_back(id, call, err);
-    }
-
-    /// Takes back what the editor has done of the call, because the rest cannot be done.
-    pub(super) fn roll_back(&mut self, id: CallId, call: Call, err: FsError) {
-        let CallKind::Change(change) = &call.kind else {
-            return;
-        };
-        let encoding = self.client.encoding;
-        let mut orders = Vec::new();
-        let mut all = true;
-        for &idx in change.done_at.keys() {
-            let plan = &change.plan.files[idx];
-            if plan.result.via != Via::Editor {
-                continue;
-            }
-            let document = self.documents.get(&plan.result.uri);
-            let (Some(before), Some(after), Some(document)) = (&plan.before, &plan.after, document)
-            else {
-                continue;
-            };
-            let text = document.text();
-            if !text.same(after) {
-                all = false;
-                continue;
-            }
-            let splices = plan.splices.inverse(before);
-            let edits = splices.iter().map(|splice| EditorEdit {
-                range: protocol::Range {
-                    start: document.buffer.position_of(splice.range.start, encoding),
-                    end: document.buffer.position_of(splice.range.end, encoding),
-                },
-                old_text: text.raw(splice.range.clone()),
-                new_text: splice.text.clone(),
-            });
-            let edits = edits.collect();
-            let uri = plan.result.uri.clone();
-            orders.push(Order {
-                plan_idx: idx,
-                uri,
-                before: text,
-                after: before.clone(),
-                splices,
-                edits,
-            });
-        }
-        if !all {
-            self.partially(id, call, err);
-        } else if orders.is_empty() {
-            self.finish(id, &call, Err(err.into()));
-        } else {
-            self.send_orders(id, call, orders, Some(Box::new(err)));
-        }
-    }
-
-    /// Something of the call stays, because a human changed it since: says what became of each file.
-    pub(super) fn partially(&mut self, id: CallId, call: Call, cause: FsError) {
-        let CallKind::Change(change) = &call.kind else {
-            return;
-        };
-        let mut files = Vec::new();
-        for (idx, plan) in change.plan.files.iter().enumerate() {
-            let mut result = plan.result.clone();
-            let text = self.document_of(&plan.key).map(|it| it.1.text());
-            let is = |other: &Option<Text>| matches!((&text, other), (Some(text), Some(other)) if text.same(other));
-            result.outcome = if !change.done_at.contains_key(&idx) || is(&plan.before) {
-                protocol::Outcome::RolledBack
-            } else {
-                protocol::Outcome::KeptHuman
-            };
-            result.version = self.document_of(&plan.key).and_then(|it| it.1.version);
-            files.push(result);
-        }
-        let what = format!(
-            "only a part of the call was done, because it could not be taken back: {}",
-            cause.what
-        );
-        let mut err = FsError::new(
-            Code::FsPartiallyApplied,
-            what,
-            "read the files named, then go on from there",
-        );
-        err.files = files;
-        self.finish(id, &call, Err(err.into()));
     }
 }

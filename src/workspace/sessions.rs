@@ -236,7 +236,7 @@ impl Workspace {
 /// A directory, as a path or a `file:` URI.
 pub(super) fn directory(name: &str) -> Result<PathBuf, Failure> {
     let path = if name.starts_with("file:") {
-        path::file_uri_to_path(name)
+        path::dir_uri_to_path(name)
     } else {
         Some(PathBuf::from(name))
     };

@@ -221,11 +221,23 @@ impl Workspace {
                 .result
                 .version
                 .map_or(Observation::Absent, Observation::Present);
-            self.files.entry(plan.key.clone()).or_default().disk = Some(now);
+            let file = self.files.entry(plan.key.clone()).or_default();
+            (file.disk, file.committed_at) = (Some(now), seq);
             if let Some(from) = &plan.renamed_from {
-                self.note_change(from, author.clone());
-                self.files.entry(from.clone()).or_default().disk = Some(Observation::Absent);
+                let seq = self.note_change(from, author.clone());
+                let file = self.files.entry(from.clone()).or_default();
+                (file.disk, file.committed_at) = (Some(Observation::Absent), seq);
             }
+        }
+        if let Some(lost) = self.lost(change) {
+            let (verb, path) = change.named(lost);
+            let what = format!(
+                "cannot {verb} \"{path}\": file changed since it was read (it was closed in the editor)"
+            );
+            let err = FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
+                .at(path, &change.plan.files[lost].result.uri);
+            self.take_stock(id, call, err);
+            return;
         }
         if self.is_any_open(change) {
             let uris = change
@@ -241,6 +253,17 @@ impl Workspace {
         } else {
             self.succeed(id, &call);
         }
+    }
+
+    /// A document of the call that was closed or loaded again since it was changed; its buffer, with the change, is gone.
+    fn lost(&self, change: &ChangeCall) -> Option<usize> {
+        let is_lost = |plan: &FilePlan| {
+            let mark = change.marks.iter().find(|it| it.0 == plan.result.uri);
+            let document = self.documents.get(&plan.result.uri);
+            mark.map(|it| it.1) != document.map(|it| it.instance)
+        };
+        let mut plans = change.plan.files.iter();
+        plans.position(|it| it.result.via == Via::Editor && !it.is_noop() && is_lost(it))
     }
 
     /// A success is told only once the buffer of a file that was opened meanwhile shows the new text.
@@ -334,11 +357,8 @@ impl Workspace {
                     change.done_at.insert(*idx, self.seq);
                 }
             }
-            self.partially(id, call, err);
-            return;
         }
-        let is_editor_done = !change.done_at.is_empty();
-        if is_editor_done {
+        if !change.done_at.is_empty() || !failure.rolled_back {
             self.roll_back(id, call, err);
             return;
         }

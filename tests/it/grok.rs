@@ -313,7 +313,7 @@ fn grok_e20_the_exact_text_wins_and_its_look_alikes_are_told() {
     assert_eq!(look_alikes(&told), [(1, 5)]);
     assert!(told["unicodeNormalized"].is_null(), "{told}");
     let told = edit("\"a\" “a”", "\"a\"", "x").literally().makes("x “a”");
-    assert_eq!(look_alikes(&told), []);
+    assert!(look_alikes(&told).is_empty());
 }
 
 #[test]

@@ -9,6 +9,8 @@
 mod cancel;
 mod cases;
 mod command_line;
+#[cfg(unix)]
+mod containment;
 mod documents;
 #[cfg(unix)]
 mod dsh;
@@ -38,3 +40,4 @@ mod sessions;
 )]
 mod simulation;
 mod support;
+mod watching;

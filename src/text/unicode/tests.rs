@@ -77,7 +77,10 @@ fn grok_e12_e15_e16_e17_e19_what_means_something_else_is_no_hit() {
         ("«a»", "\"a\""),
         ("a\u{202E}b", "ab"),
     ] {
-        assert_eq!(find(&Text::flat(raw), needle, 9).ranges(), [], "{raw:?}");
+        assert!(
+            find(&Text::flat(raw), needle, 9).ranges().is_empty(),
+            "{raw:?}"
+        );
     }
 }
 
