@@ -14,11 +14,16 @@ mod containment;
 mod documents;
 #[cfg(unix)]
 mod dsh;
+#[cfg(unix)]
+mod dsh_edits;
 mod editors;
 mod errors;
+mod fuzz;
+mod grok;
 mod hostile;
 mod ledger;
 mod lifecycle;
+mod misses;
 #[cfg(unix)]
 mod nvim;
 mod ordering;
