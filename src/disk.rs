@@ -3,18 +3,28 @@
 //! Invariant: a file changes only if, at the moment of the change, it held exactly the bytes that the change was
 //! planned on; of the changes of one call all happen or none. Compared are bytes, never times.
 //!
+//! What is synced, and for what; all of a round at the same time:
+//!
+//! 1. Each staged file, before it gets its name: a name must not outlive the content. With them the journal, if all or
+//!    none takes more than one rename: else a loss of power in between would leave a mixture.
+//! 2. After the changes each directory: a success that was told must last. With them the journal again: from then on
+//!    files go that would be needed to take the changes back, so nobody may try to.
+//!
 //! It knows nothing of sessions, versions or editors, and decides nothing: the engine says what to expect.
 
+mod content;
 mod fs;
 mod look;
 mod resolve;
 
+mod journal;
 mod transaction;
 
 mod metadata;
 mod stage;
 
 mod commit;
+mod recover;
 mod take_back;
 mod watch;
 
@@ -25,11 +35,12 @@ use std::{
     error::Error,
     fmt,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use rustix::io::Errno;
 
-use self::{fs::Fs, transaction::Transaction, watch::Watched};
+use self::{fs::Fs, journal::Journal, recover::Settled, transaction::Transaction, watch::Watched};
 use crate::text::Text;
 
 /// Most names of a directory that are compared with a missing one.
@@ -57,12 +68,15 @@ pub trait Disk: Send + Sync + 'static {
 
     /// Finds, and restores where it can, saves that landed in files after a commit displaced them.
     ///
-    /// To be called a few times within some seconds after the commit; a save is taken when it has stood still from
-    /// one call to the next.
-    fn look_back(&self, watch: &mut Watch) -> Vec<LateSave> {
-        let _ = watch;
-        Vec::new()
-    }
+    /// To be called a few times a second while there is something to watch; a save is taken when it has stood still
+    /// from one call to the next.
+    fn look_back(&self) -> Vec<LateSave>;
+
+    /// Whether looking back may still be of use.
+    fn is_watching(&self) -> bool;
+
+    /// Finishes, or takes back, what processes that are gone had begun.
+    fn recover(&self);
 }
 
 /// The identity of a file.
@@ -158,32 +172,15 @@ pub struct Committed {
     pub in_place: Vec<bool>,
     /// Files of ours that could not be removed afterwards.
     pub residue: Vec<PathBuf>,
-    /// To look for late saves.
-    pub watch: Watch,
-}
-
-/// The displaced files of a commit, held open; dropping it ends the watch.
-#[derive(Debug, Default)]
-pub struct Watch(Vec<Watched>);
-
-impl Watch {
-    /// Whether nothing was displaced, so that looking back is of no use.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 /// What somebody wrote into a file that they had opened before a commit displaced it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LateSave {
-    /// The index of the change that displaced the file.
-    pub change: usize,
     /// Where they believe the file to be.
     pub path: PathBuf,
-    /// What they wrote.
-    pub bytes: Vec<u8>,
-    /// Whether it is there now; else somebody has changed the file again, and these bytes are nowhere else.
-    pub restored: bool,
+    /// Where it is, if somebody has changed the file again; else it is where they believe it to be.
+    pub kept: Option<PathBuf>,
 }
 
 /// Why a file was not read or changed.
@@ -287,23 +284,74 @@ impl Error for DiskFailure {
 }
 
 /// The disk of this computer.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RealDisk;
+#[derive(Debug)]
+pub struct RealDisk {
+    fs: Fs,
+    /// Where journals may be, the best place first.
+    journal_dirs: Vec<PathBuf>,
+    /// Of this process; made when it is needed.
+    journal: Mutex<Option<Arc<Journal>>>,
+    /// The directories of journals, as far as nothing was left there.
+    settled: Mutex<Vec<Option<Settled>>>,
+    /// Displaced files, held open.
+    watched: Mutex<Vec<Watched>>,
+}
+
+impl Default for RealDisk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl RealDisk {
-    /// The disk of this computer.
+    /// The disk of this computer, with the journal in the user's state directory.
     pub fn new() -> Self {
-        Self
+        Self::on(Fs::default(), journal::default_dirs())
     }
+
+    /// The same with the journal in the first of these directories that admits it.
+    pub fn with_journal_in(dirs: Vec<PathBuf>) -> Self {
+        Self::on(Fs::default(), dirs)
+    }
+
+    fn on(fs: Fs, journal_dirs: Vec<PathBuf>) -> Self {
+        Self {
+            fs,
+            settled: Mutex::new(journal_dirs.iter().map(|_| None).collect()),
+            journal_dirs,
+            journal: Mutex::default(),
+            watched: Mutex::default(),
+        }
+    }
+
+    fn journal(&self) -> Result<Arc<Journal>, DiskError> {
+        let mut journal = lock(&self.journal);
+        if let Some(journal) = &*journal {
+            return Ok(Arc::clone(journal));
+        }
+        let made = Journal::make(&self.fs, &self.journal_dirs)
+            .map_err(|err| DiskError::from_errno(err, "keep a journal of changes"))?;
+        Ok(Arc::clone(journal.insert(Arc::new(made))))
+    }
+
+    fn watch(&self, watched: Vec<Watched>) {
+        let mut all = lock(&self.watched);
+        let n_free = watch::N_WATCHED_MAX.saturating_sub(all.len());
+        all.extend(watched.into_iter().take(n_free));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Disk for RealDisk {
     fn resolve(&self, path: &Path) -> Result<Resolved, DiskError> {
-        resolve::resolve(&Fs::default(), path)
+        resolve::resolve(&self.fs, path)
     }
 
     fn look(&self, path: &Path, limit_bytes: u64) -> Result<Look, DiskError> {
-        look::look(&Fs::default(), path, limit_bytes)
+        look::look(&self.fs, path, limit_bytes)
     }
 
     fn siblings(&self, path: &Path) -> Vec<String> {
@@ -315,7 +363,15 @@ impl Disk for RealDisk {
     }
 
     fn stage(&self, changes: &[DiskChange]) -> Result<Staged, DiskFailure> {
-        let transaction = stage::stage(&Fs::default(), changes)?;
+        self.recover();
+        let journal = self.journal().map_err(|error| DiskFailure {
+            change: 0,
+            error,
+            rolled_back: true,
+            unrestored: Vec::new(),
+            kept: Vec::new(),
+        })?;
+        let transaction = stage::stage(&journal, changes)?;
         Ok(Staged {
             changes: changes.to_vec(),
             in_place: transaction.in_place(),
@@ -324,9 +380,18 @@ impl Disk for RealDisk {
     }
 
     fn commit(&self, staged: Staged) -> Result<Committed, DiskFailure> {
-        match staged.transaction {
-            Some(transaction) => commit::commit(transaction),
-            None => Ok(Committed::default()),
+        let Some(transaction) = staged.transaction else {
+            return Ok(Committed::default());
+        };
+        match commit::commit(transaction) {
+            Ok((committed, watched)) => {
+                self.watch(watched);
+                Ok(committed)
+            }
+            Err((failure, watched)) => {
+                self.watch(watched);
+                Err(failure)
+            }
         }
     }
 
@@ -334,7 +399,27 @@ impl Disk for RealDisk {
         drop(staged);
     }
 
-    fn look_back(&self, watch: &mut Watch) -> Vec<LateSave> {
-        watch::look_back(&Fs::default(), &mut watch.0)
+    fn look_back(&self) -> Vec<LateSave> {
+        let Ok(journal) = self.journal() else {
+            return Vec::new();
+        };
+        let mut watched = std::mem::take(&mut *lock(&self.watched));
+        let saves = watch::look_back(&journal, &mut watched);
+        self.watch(watched);
+        saves
+    }
+
+    fn is_watching(&self) -> bool {
+        !lock(&self.watched).is_empty()
+    }
+
+    fn recover(&self) {
+        let own = lock(&self.journal).as_ref().map(|it| it.id.clone());
+        let mut settled = lock(&self.settled);
+        for (dir, settled) in self.journal_dirs.iter().zip(settled.iter_mut()) {
+            if !settled.as_ref().is_some_and(|it| it.is_still(&self.fs)) {
+                *settled = recover::recover(&self.fs, dir, own.as_deref());
+            }
+        }
     }
 }

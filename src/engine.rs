@@ -13,7 +13,7 @@ use std::{
 use tokio::task::spawn_blocking;
 
 use crate::{
-    disk::{Disk, DiskError, DiskErrorKind, Look, Staged},
+    disk::{Disk, DiskError, DiskErrorKind, DiskFailure, LateSave, Look, Staged},
     path::{self, FileKey, Lookups},
     text::Text,
     workspace::{
@@ -22,12 +22,28 @@ use crate::{
     },
 };
 
-/// Work that was done elsewhere, on its way to the inbox.
+/// How often the disk looks for saves that landed in replaced files.
+const LOOK_BACK: Duration = Duration::from_millis(250);
+
+/// Something that was done elsewhere, on its way to the inbox.
 #[derive(Debug)]
-pub struct Finished {
-    job: JobId,
+pub struct Finished(Done);
+
+#[derive(Debug)]
+enum Done {
+    Job(Box<Job>),
+    LateSaves(Vec<LateSave>),
+    /// Nothing is left to look for.
+    Watch,
+}
+
+#[derive(Debug)]
+struct Job {
+    id: JobId,
     outcome: Outcome,
     staged: Option<Staged>,
+    /// For the log.
+    notes: Vec<String>,
 }
 
 /// The workspace with the disk below it.
@@ -37,17 +53,23 @@ pub struct Engine {
     staged: HashMap<JobId, Staged>,
     inbox: Arc<dyn Fn(Finished) + Send + Sync>,
     wake_at: Option<Millis>,
+    /// Whether somebody looks for late saves.
+    is_watching: bool,
 }
 
 impl Engine {
     /// An engine that posts what was done elsewhere to `inbox`, whence it has to come back to [`Engine::finished`].
+    ///
+    /// What processes that are gone left half done on disk is settled first.
     pub fn new(disk: Arc<dyn Disk>, inbox: impl Fn(Finished) + Send + Sync + 'static) -> Self {
+        disk.recover();
         Self {
             workspace: Workspace::default(),
             disk,
             staged: HashMap::new(),
             inbox: Arc::new(inbox),
             wake_at: None,
+            is_watching: false,
         }
     }
 
@@ -86,13 +108,53 @@ impl Engine {
 
     /// Takes what was done elsewhere.
     pub fn finished(&mut self, finished: Finished) -> Vec<Effect> {
-        if let Some(staged) = finished.staged {
-            self.staged.insert(finished.job, staged);
+        match finished.0 {
+            Done::Job(job) => {
+                if let Some(staged) = job.staged {
+                    self.staged.insert(job.id, staged);
+                }
+                let mut effects = self.handle(Event::Done {
+                    job: job.id,
+                    outcome: job.outcome,
+                });
+                effects.extend(job.notes.into_iter().map(warning));
+                self.watch();
+                effects
+            }
+            Done::LateSaves(saves) => {
+                let keys = saves.iter().map(|it| FileKey::Path(it.path.clone()));
+                let mut effects = self.handle(Event::FilesChanged(keys.collect()));
+                effects.extend(saves.iter().map(|it| warning(tell(it))));
+                effects
+            }
+            Done::Watch => {
+                self.is_watching = false;
+                self.watch();
+                Vec::new()
+            }
         }
-        self.handle(Event::Done {
-            job: finished.job,
-            outcome: finished.outcome,
-        })
+    }
+
+    /// Has the disk look for late saves as long as there may be some.
+    fn watch(&mut self) {
+        if self.is_watching || !self.disk.is_watching() {
+            return;
+        }
+        self.is_watching = true;
+        let disk = Arc::clone(&self.disk);
+        let inbox = Arc::clone(&self.inbox);
+        tokio::spawn(async move {
+            while disk.is_watching() {
+                tokio::time::sleep(LOOK_BACK).await;
+                let disk = Arc::clone(&disk);
+                let looked = spawn_blocking(move || disk.look_back()).await;
+                let saves = looked.unwrap_or_default();
+                if !saves.is_empty() {
+                    inbox(Finished(Done::LateSaves(saves)));
+                }
+            }
+            inbox(Finished(Done::Watch));
+        });
     }
 
     /// The identity of the file that a URI names.
@@ -121,16 +183,17 @@ impl Engine {
     fn start(&mut self, job: JobId, work: Work) {
         let disk = Arc::clone(&self.disk);
         let inbox = Arc::clone(&self.inbox);
-        let post = move |outcome, staged| {
-            inbox(Finished {
-                job,
+        let post = move |outcome, staged, notes| {
+            inbox(Finished(Done::Job(Box::new(Job {
+                id: job,
                 outcome,
                 staged,
-            });
+                notes,
+            }))));
         };
         match work {
             Work::Compute(compute) => {
-                spawn_blocking(move || post(compute.run(), None));
+                spawn_blocking(move || post(compute.run(), None, Vec::new()));
             }
             Work::Look {
                 key,
@@ -141,6 +204,7 @@ impl Engine {
                     post(
                         Outcome::Looked(look(&*disk, &key, limit_bytes, like.as_ref())),
                         None,
+                        Vec::new(),
                     );
                 });
             }
@@ -149,8 +213,9 @@ impl Engine {
                     Ok(staged) => post(
                         Outcome::Staged(Ok(staged.in_place().to_vec())),
                         Some(staged),
+                        Vec::new(),
                     ),
-                    Err(failure) => post(Outcome::Staged(Err(failure)), None),
+                    Err(failure) => post(Outcome::Staged(Err(failure)), None, Vec::new()),
                 });
             }
             Work::Commit { staged } => {
@@ -158,7 +223,10 @@ impl Engine {
                     tracing::error!("a commit of what was not staged");
                     return;
                 };
-                spawn_blocking(move || post(Outcome::Committed(commit(&*disk, staged)), None));
+                spawn_blocking(move || {
+                    let (committed, notes) = commit(&*disk, staged);
+                    post(Outcome::Committed(committed), None, notes);
+                });
             }
             Work::Abort { staged } => {
                 if let Some(staged) = self.staged.remove(&staged) {
@@ -169,12 +237,40 @@ impl Engine {
     }
 }
 
-fn commit(disk: &dyn Disk, staged: Staged) -> Result<(), crate::disk::DiskFailure> {
-    let committed = disk.commit(staged)?;
-    for path in &committed.residue {
-        tracing::warn!("could not be removed: {}", path.display());
+/// Commits, and says what people have to know of it.
+fn commit(disk: &dyn Disk, staged: Staged) -> (Result<(), DiskFailure>, Vec<String>) {
+    let committed = disk.commit(staged);
+    let notes = match &committed {
+        Ok(committed) => committed
+            .residue
+            .iter()
+            .map(|path| format!("{} could not be removed", path.display()))
+            .collect(),
+        Err(failure) => failure
+            .kept
+            .iter()
+            .map(|path| format!("{} keeps what was saved meanwhile", path.display()))
+            .collect(),
+    };
+    (committed.map(|_| ()), notes)
+}
+
+fn tell(late: &LateSave) -> String {
+    let path = late.path.display();
+    match &late.kept {
+        None => format!("{path} was saved while it was changed: what was saved is there again"),
+        Some(kept) => format!(
+            "{path} was saved while it was changed, and has changed again since: what was saved is kept as {}",
+            kept.display()
+        ),
     }
-    Ok(())
+}
+
+fn warning(message: String) -> Effect {
+    Effect::Log {
+        level: tracing::Level::WARN,
+        message,
+    }
 }
 
 fn look(disk: &dyn Disk, key: &FileKey, limit_bytes: u64, like: Option<&Text>) -> Looked {

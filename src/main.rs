@@ -1,6 +1,9 @@
 //! Command line.
 
-use std::{io, process::ExitCode};
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use tracing::level_filters::LevelFilter;
@@ -66,13 +69,22 @@ fn main() -> ExitCode {
     match command_line.command {
         Some(Command::Replay(arguments)) => abreast::replay::run(&arguments),
         Some(Command::Demo(arguments)) => abreast::demo::run(&arguments),
-        Some(Command::Serve { .. }) | None => match abreast::server::serve() {
-            Ok(status) => ExitCode::from(status),
-            Err(err) => {
-                tracing::error!("the server cannot start: {err}");
-                ExitCode::FAILURE
-            }
-        },
+        Some(Command::Serve { .. }) | None => serve(),
+    }
+}
+
+fn serve() -> ExitCode {
+    if io::stdin().is_terminal() {
+        tracing::warn!(
+            "waiting for an editor on stdin, which is a terminal; `abreast --help` tells what else there is"
+        );
+    }
+    match abreast::server::serve() {
+        Ok(status) => ExitCode::from(status),
+        Err(err) => {
+            tracing::error!("the server cannot start: {err}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -230,6 +230,8 @@ pub struct Workspace {
     ready: BTreeSet<CallId>,
     /// Files whose content may have changed since ledgers were last told, with the text of closed ones.
     touched: BTreeMap<FileKey, Option<Looked>>,
+    /// Files of which a session is told when its own change of them is done.
+    withheld: BTreeMap<FileKey, Option<Looked>>,
     is_telling: bool,
     last_told: Millis,
     /// Counts content changes, of any file.
@@ -438,6 +440,11 @@ impl Workspace {
                 file.queue.retain(|&it| it != id);
                 file.waiting.remove(&id);
                 self.ready.extend(file.queue.front());
+            }
+            if let Some(looked) = self.withheld.remove(key)
+                && !self.touched.contains_key(key)
+            {
+                self.touch(key, looked);
             }
         }
     }

@@ -3,7 +3,7 @@
 #
 #   editors/nvim/demo.sh [NVIM]
 #
-# Type anywhere while it works: nothing of yours is lost, and it waits where you are.
+# Type anywhere while it works: it waits for no one, and nothing of yours is lost.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repository=$(cd "$here/../.." && pwd)

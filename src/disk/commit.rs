@@ -15,39 +15,59 @@ use rustix::{
 };
 
 use super::{
-    Committed, DiskError, DiskFailure, Watch,
+    Committed, DiskError, DiskFailure,
+    content::Content,
     fs::{Dir, Fs, Stat, is_unsupported},
+    journal::Record,
     metadata::copy_metadata,
+    stage::in_parallel,
     take_back::take_back,
     transaction::{Place, State, Step, Transaction, Way, Work, insist, set_content, stale},
-    watch::watch,
+    watch::{Watched, watch},
 };
 
-pub(super) fn commit(mut transaction: Transaction) -> Result<Committed, DiskFailure> {
+/// Makes the changes that are not made yet; what they displace is returned, to be watched.
+pub(super) fn commit(
+    mut transaction: Transaction,
+) -> Result<(Committed, Vec<Watched>), (DiskFailure, Vec<Watched>)> {
     if let Err((change, error)) = make(&mut transaction) {
         return Err(take_back(transaction, change, error));
     }
     transaction.made_dirs.clear();
     let watched = watch(&mut transaction);
     let residue = transaction.clean();
-    Ok(Committed {
-        in_place: transaction.in_place(),
-        residue,
-        watch: Watch(watched),
-    })
+    // That all is applied is durable; what remains is harmless.
+    transaction.is_intent_durable = false;
+    let in_place = transaction.in_place();
+    Ok((Committed { in_place, residue }, watched))
 }
 
 fn make(transaction: &mut Transaction) -> Result<(), (usize, DiskError)> {
     require_same_dirs(transaction)?;
+    record(transaction, &Record::Verified(transaction.number))?;
     for step_idx in 0..transaction.steps.len() {
-        apply(transaction, step_idx).map_err(|error| (step_idx, error))?;
+        if transaction.steps[step_idx].state == State::Staged {
+            apply(transaction, step_idx).map_err(|error| (step_idx, error))?;
+        }
     }
-    sync_dirs(transaction)?;
+    record(transaction, &Record::Applied(transaction.number))?;
+    sync(transaction)?;
     // The syncs took time in which somebody who had opened a file before may have written into it.
     for (step_idx, step) in transaction.steps.iter().enumerate() {
         require_displaced(&transaction.fs, step).map_err(|error| (step_idx, error))?;
     }
     Ok(())
+}
+
+fn record(transaction: &Transaction, record: &Record) -> Result<(), (usize, DiskError)> {
+    transaction.journal.append(record).map_err(journal_failed)
+}
+
+fn journal_failed(err: Errno) -> (usize, DiskError) {
+    (
+        0,
+        DiskError::from_errno(err, "write the journal of changes"),
+    )
 }
 
 /// The directories are held open; somebody may have moved them away under our hands.
@@ -83,14 +103,18 @@ fn first_step_in(transaction: &Transaction, dir: &Dir) -> usize {
     transaction.steps.iter().position(is_in).unwrap_or(0)
 }
 
-fn sync_dirs(transaction: &Transaction) -> Result<(), (usize, DiskError)> {
-    for dir in transaction.dirs.values() {
-        transaction.fs.sync_dir(dir).map_err(|err| {
+/// Makes the changes durable, and that they are made, before anything goes that is needed to take them back.
+fn sync(transaction: &Transaction) -> Result<(), (usize, DiskError)> {
+    let dirs = transaction.dirs.values().map(Some);
+    let journal = transaction.needs_journal().then_some(None);
+    let things: Vec<_> = dirs.chain(journal).collect();
+    in_parallel(&things, |dir| match dir {
+        Some(dir) => transaction.fs.sync_dir(dir).map_err(|err| {
             let error = DiskError::from_errno(err, "sync the directory");
             (first_step_in(transaction, dir), error)
-        })?;
-    }
-    Ok(())
+        }),
+        None => transaction.journal.sync().map_err(journal_failed),
+    })
 }
 
 fn apply(transaction: &mut Transaction, step_idx: usize) -> Result<(), DiskError> {
@@ -130,8 +154,8 @@ fn occupied(fs: &Fs, target: &Place) -> DiskError {
         .unwrap_or_else(DiskError::exists)
 }
 
-fn require_content(fs: &Fs, place: &Place, expected: &str) -> Result<(), DiskError> {
-    match place.holds(fs, None, expected.as_bytes()) {
+fn require_content(fs: &Fs, place: &Place, expected: &Content) -> Result<(), DiskError> {
+    match place.holds(fs, None, expected) {
         Ok(true) => Ok(()),
         Ok(false) => match fs.stat_at(&place.dir.fd, &place.name) {
             Ok(None) => Err(gone()),
@@ -141,18 +165,23 @@ fn require_content(fs: &Fs, place: &Place, expected: &str) -> Result<(), DiskErr
     }
 }
 
-/// Whether what a step displaced, and is about to be forgotten, is still what was expected.
+/// Whether what a step displaced, and is about to be forgotten, is still what was expected. What has not been touched
+/// since it was compared is not read again: who looks for late saves will do that.
 fn require_displaced(fs: &Fs, step: &Step) -> Result<(), DiskError> {
     match &step.work {
         Work::Replace {
             expected,
             way: Way::RenameCopied(file),
             ..
-        } => match fs.holds(file, expected.as_bytes()) {
+        } => match expected.is_in(fs, file) {
             Ok(true) => Ok(()),
             Ok(false) => Err(changed()),
             Err(err) => Err(DiskError::from_errno(err, "read the file")),
         },
+        Work::Replace {
+            displaced: Some(displaced),
+            ..
+        } if matches!(step.dot.stat(fs), Ok(Some(now)) if now == *displaced) => Ok(()),
         Work::Replace { expected, .. } | Work::Delete { expected } => {
             require_content(fs, &step.dot, expected)
         }
@@ -184,8 +213,9 @@ fn replace(transaction: &mut Transaction, step_idx: usize) -> Result<(), DiskErr
     if stat.changed != original.changed {
         refresh_metadata(&fs, (&file, &stat), dot)?;
     }
-    // Last, so that only a save within microseconds must be put back.
-    if !fs.holds(&file, expected.as_bytes()).map_err(read_failed)? {
+    // Last, so that only a save within microseconds must be put back. That nothing has touched the file since it was
+    // staged is good enough here: what counts is the comparison of what was displaced.
+    if stat != *original && !expected.is_in(&fs, &file).map_err(read_failed)? {
         return Err(changed());
     }
     let exchange = || fs.exchange(&target.dir, &dot.name, &target.name);
@@ -196,23 +226,26 @@ fn replace(transaction: &mut Transaction, step_idx: usize) -> Result<(), DiskErr
         }
         Err(err) => return Err(gone_or(err, "replace the file")),
     }
-    let displaced = match fs.stat_at(&dot.dir.fd, &dot.name) {
-        Ok(Some(now)) if now.id == stat.id => fs.holds(&file, expected.as_bytes()),
+    let now = fs.stat_at(&dot.dir.fd, &dot.name);
+    let is_expected = match now {
+        Ok(Some(now)) if now.id == stat.id => expected.is_in(&fs, &file),
         Ok(_) => Ok(false),
         Err(err) => Err(err),
     };
     step.state = State::Applied;
-    let error = match displaced {
-        Ok(true) => return Ok(()),
+    let error = match is_expected {
+        Ok(true) => {
+            if let Work::Replace { displaced, .. } = &mut step.work {
+                *displaced = now.ok().flatten();
+            }
+            return Ok(());
+        }
         Ok(false) => changed(),
         Err(err) => read_failed(err),
     };
     // At once: until then, whoever reads the file does not see what was saved just before.
     if exchange().is_ok() {
-        if dot
-            .holds(&fs, Some(*ours), text.as_bytes())
-            .unwrap_or(false)
-        {
+        if dot.holds(&fs, Some(*ours), text).unwrap_or(false) {
             step.state = State::TakenBack;
         } else {
             // Not ours: saved in between. If this fails, it is found out when the change is taken back.
@@ -255,7 +288,10 @@ fn replace_without_exchange(
 ) -> Result<(), DiskError> {
     let fs = transaction.fs.clone();
     let failed = |err| gone_or(err, "replace the file");
-    let old = transaction.new_dot(&Arc::clone(&transaction.steps[step_idx].target.dir));
+    let dir = Arc::clone(&transaction.steps[step_idx].target.dir);
+    let old = transaction.new_dot(&dir).map_err(failed)?;
+    let second = Record::Second(transaction.number, step_idx, old.path().into());
+    transaction.journal.append(&second).map_err(failed)?;
     let step = &mut transaction.steps[step_idx];
     let Work::Replace { expected, way, .. } = &mut step.work else {
         return Ok(());
@@ -269,10 +305,7 @@ fn replace_without_exchange(
             Way::RenameCopied(file)
         }
     };
-    if !target
-        .holds(&fs, Some(stat.id), expected.as_bytes())
-        .map_err(failed)?
-    {
+    if !target.holds(&fs, Some(stat.id), expected).map_err(failed)? {
         return Err(changed());
     }
     fs.rename_over(&target.dir, &step.dot.name, &target.name)
@@ -286,14 +319,18 @@ fn replace_without_exchange(
 fn copy(
     fs: &Fs,
     (file, stat): (&OwnedFd, &Stat),
-    content: &str,
+    content: &Content,
     place: &Place,
 ) -> Result<(), DiskError> {
     let (dir, name) = place.as_pair();
     let copied = fs
         .create(dir, name, Mode::RUSR | Mode::WUSR)
         .and_then(|copy| {
-            set_content(fs, &copy, content.as_bytes())?;
+            let content = match content.bytes() {
+                Some(_) => content.clone(),
+                None => Content::from(fs.read(file, u64::MAX)?),
+            };
+            set_content(fs, &copy, &content)?;
             let has = fs.stat(&copy)?;
             copy_metadata(fs, (file, stat), (&copy, &has))
         });
@@ -309,6 +346,7 @@ fn overwrite(fs: &Fs, step: &mut Step) -> Result<(), DiskError> {
         expected,
         text,
         file,
+        ..
     } = &mut step.work
     else {
         return Ok(());
@@ -317,12 +355,12 @@ fn overwrite(fs: &Fs, step: &mut Step) -> Result<(), DiskError> {
     let Some((opened, stat)) = step.target.open(fs, OFlags::RDWR).map_err(failed)? else {
         return Err(gone());
     };
-    if !fs.holds(&opened, expected.as_bytes()).map_err(failed)? {
+    if !expected.is_in(fs, &opened).map_err(failed)? {
         return Err(changed());
     }
-    if let Err(err) = set_content(fs, &opened, text.as_bytes()) {
+    if let Err(err) = set_content(fs, &opened, text) {
         // Not half of it; if even that fails, the step counts as applied, and its old content is kept.
-        let restored = insist(|| set_content(fs, &opened, expected.as_bytes()));
+        let restored = insist(|| set_content(fs, &opened, expected));
         if restored.is_err() {
             step.state = State::Applied;
         }
@@ -330,11 +368,7 @@ fn overwrite(fs: &Fs, step: &mut Step) -> Result<(), DiskError> {
     }
     *file = Some(opened);
     step.state = State::Applied;
-    if step
-        .target
-        .holds(fs, Some(stat.id), text.as_bytes())
-        .map_err(failed)?
-    {
+    if step.target.holds(fs, Some(stat.id), text).map_err(failed)? {
         Ok(())
     } else {
         Err(changed())
@@ -342,12 +376,7 @@ fn overwrite(fs: &Fs, step: &mut Step) -> Result<(), DiskError> {
 }
 
 fn rename(fs: &Fs, step: &mut Step) -> Result<(), DiskError> {
-    let Work::Rename {
-        from,
-        expected,
-        moved,
-    } = &mut step.work
-    else {
+    let Work::Rename { from, expected, .. } = &step.work else {
         return Ok(());
     };
     require_content(fs, from, expected)?;
@@ -356,8 +385,6 @@ fn rename(fs: &Fs, step: &mut Step) -> Result<(), DiskError> {
         Err(Errno::EXIST) => return Err(occupied(fs, &step.target)),
         Err(err) => return Err(gone_or(err, "rename the file")),
     }
-    let stat = insist(|| fs.stat_at(&step.target.dir.fd, &step.target.name));
-    *moved = stat.ok().flatten().map(|stat| stat.id);
     require_content(fs, &step.target, expected)
 }
 

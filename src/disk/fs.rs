@@ -5,22 +5,27 @@
 //! these, so a directory that is swapped for a link meanwhile cannot lead a change astray.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fmt,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStringExt,
+    },
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use rustix::{
-    fs::{self, Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid, XattrFlags},
+    fs::{
+        self, Access, AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, Uid, XattrFlags,
+    },
     io::{self, Errno},
 };
 
 use super::{DiskError, DiskErrorKind};
 
-/// What is read at a time when contents are compared.
-const BLOCK_BYTES: usize = 64 * 1024;
+/// What is read or written at a time: it stays in the processor's cache while it is compared and hashed.
+pub(super) const BLOCK_BYTES: usize = 64 * 1024;
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub(super) enum Call {
     RenameOver,
     Link,
     Unlink,
+    List,
+    Lock,
 }
 
 /// Decides whether a call is made or fails.
@@ -252,31 +259,36 @@ impl Fs {
         io::pread(file, buffer, offset)
     }
 
-    /// Whether a file holds exactly these bytes.
-    pub(super) fn holds(&self, file: impl AsFd, expected: &[u8]) -> io::Result<bool> {
-        let mut block = vec![0; BLOCK_BYTES.min(expected.len() + 1)];
-        let mut rest = expected;
+    /// Shows a file to `f` in blocks, from its start, until `f` has seen enough; whether it has seen all of it.
+    ///
+    /// `n_bytes` is about as long as the file is.
+    pub(super) fn read_blocks(
+        &self,
+        file: impl AsFd,
+        n_bytes: usize,
+        mut f: impl FnMut(&[u8]) -> bool,
+    ) -> io::Result<bool> {
+        let mut block = vec![0; BLOCK_BYTES.min(n_bytes + 1)];
         let mut offset = 0;
         loop {
             let n_read = self.call(Call::Read, || {
                 io::pread(file.as_fd(), &mut block[..], offset)
             })?;
             if n_read == 0 {
-                return Ok(rest.is_empty());
+                return Ok(true);
             }
-            let Some(tail) = rest.strip_prefix(&block[..n_read]) else {
+            if !f(&block[..n_read]) {
                 return Ok(false);
-            };
-            rest = tail;
+            }
             offset += n_read as u64;
         }
     }
 
-    /// Writes from the start of a file; what was behind stays.
-    pub(super) fn write(&self, file: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    /// Writes at a byte of a file; what is behind stays.
+    pub(super) fn write_at(&self, file: impl AsFd, bytes: &[u8], byte: u64) -> io::Result<()> {
         let mut n_written = 0;
         while n_written < bytes.len() {
-            let offset = n_written as u64;
+            let offset = byte + n_written as u64;
             n_written += self.call(Call::Write, || {
                 io::pwrite(file.as_fd(), &bytes[n_written..], offset)
             })?;
@@ -362,14 +374,42 @@ impl Fs {
         }
     }
 
-    pub(super) fn make_dir(&self, dir: &Dir, name: &OsStr) -> io::Result<()> {
-        let mode = Mode::RWXU | Mode::RWXG | Mode::RWXO;
+    pub(super) fn make_dir(&self, dir: &Dir, name: &OsStr, mode: Mode) -> io::Result<()> {
         self.call(Call::MakeDir, || fs::mkdirat(&dir.fd, name, mode))
     }
 
     pub(super) fn remove_dir(&self, dir: &Dir, name: &OsStr) -> io::Result<()> {
         self.call(Call::RemoveDir, || {
             fs::unlinkat(&dir.fd, name, AtFlags::REMOVEDIR)
+        })
+    }
+
+    /// The names in a directory.
+    pub(super) fn list(&self, dir: &Dir) -> io::Result<Vec<OsString>> {
+        self.call(Call::List, || {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let entries = fs::Dir::new(fs::openat(&dir.fd, ".", flags, Mode::empty())?)?;
+            let names = entries.map(|entry| Ok(entry?.file_name().to_bytes().to_vec()));
+            let names: io::Result<Vec<_>> = names.collect();
+            Ok(names?.into_iter().map(OsString::from_vec).collect())
+        })
+    }
+
+    /// Takes the lock of a file for as long as it is open; false if another process has it.
+    pub(super) fn try_lock(&self, file: impl AsFd) -> io::Result<bool> {
+        match self.call(Call::Lock, || {
+            fs::flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive)
+        }) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// Waits for the lock of a file, which others hold only for moments.
+    pub(super) fn lock(&self, file: impl AsFd) -> io::Result<()> {
+        self.call(Call::Lock, || {
+            fs::flock(file.as_fd(), FlockOperation::LockExclusive)
         })
     }
 

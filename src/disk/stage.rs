@@ -18,11 +18,12 @@ use rustix::{
 
 use super::{
     DiskChange, DiskError, DiskErrorKind, DiskFailure,
-    fs::{Dir, Fs, Stat},
+    content::Content,
+    fs::{Dir, Stat},
+    journal::Journal,
     metadata::copy_metadata,
-    transaction::{Content, Place, State, Step, Transaction, Way, Work, stale},
+    transaction::{Place, State, Step, Transaction, Way, Work, stale},
 };
-use crate::text::Text;
 
 /// Files that are held open to be synced together.
 const N_UNSYNCED_MAX: usize = 64;
@@ -31,9 +32,12 @@ const N_SYNC_THREADS: usize = 16;
 /// How often a directory is made again that another transaction has just removed.
 const N_MAKES_MAX: usize = 8;
 
-pub(super) fn stage(fs: &Fs, changes: &[DiskChange]) -> Result<Transaction, DiskFailure> {
+pub(super) fn stage(
+    journal: &Arc<Journal>,
+    changes: &[DiskChange],
+) -> Result<Transaction, DiskFailure> {
     let mut stage = Stage {
-        transaction: Transaction::new(fs.clone()),
+        transaction: Transaction::new(journal),
         will: HashMap::new(),
         unsynced: Vec::new(),
     };
@@ -68,47 +72,39 @@ impl Stage {
         for (change_idx, change) in changes.iter().enumerate() {
             self.add(change).map_err(|error| (change_idx, error))?;
             if self.unsynced.len() >= N_UNSYNCED_MAX {
-                self.sync()?;
+                self.sync(None)?;
             }
         }
-        self.sync()
+        let journal = &self.transaction.journal;
+        let recorded = self.transaction.record_intent();
+        recorded.map_err(|err| (0, journal_failed(err)))?;
+        let journal = self
+            .transaction
+            .needs_journal()
+            .then(|| Arc::clone(journal));
+        self.transaction.is_intent_durable = journal.is_some();
+        self.sync(journal.as_deref())
     }
 
-    /// Makes what was written durable, all at the same time: file systems commit such calls together.
-    fn sync(&mut self) -> Result<(), (usize, DiskError)> {
+    /// Makes what was written durable.
+    fn sync(&mut self, journal: Option<&Journal>) -> Result<(), (usize, DiskError)> {
         let fs = &self.transaction.fs;
-        let sync = |files: &[(usize, OwnedFd)]| {
-            files.iter().try_for_each(|(change_idx, file)| {
+        let files = std::mem::take(&mut self.unsynced).into_iter().map(Some);
+        let things: Vec<_> = files.chain(journal.map(|_| None)).collect();
+        in_parallel(&things, |thing| match (thing, journal) {
+            (Some((change_idx, file)), _) => {
                 let failed = |err| DiskError::from_errno(err, "write beside the file");
                 fs.sync(file).map_err(|err| (*change_idx, failed(err)))
-            })
-        };
-        let files = std::mem::take(&mut self.unsynced);
-        let mut parts = files.chunks(files.len().div_ceil(N_SYNC_THREADS).max(1));
-        let first = parts.next().unwrap_or_default();
-        thread::scope(|scope| {
-            let mut synced = Ok(());
-            let mut others = Vec::new();
-            for part in parts {
-                let spawned = thread::Builder::new().spawn_scoped(scope, || sync(part));
-                match spawned {
-                    Ok(other) => others.push(other),
-                    // No thread to be had: then one after the other.
-                    Err(_) => synced = synced.and(sync(part)),
-                }
             }
-            synced = synced.and_then(|()| sync(first));
-            for other in others {
-                synced = synced.and(other.join().expect("a sync does not panic"));
-            }
-            synced
+            (None, Some(journal)) => journal.sync().map_err(|err| (0, journal_failed(err))),
+            (None, None) => Ok(()),
         })
     }
 
     fn add(&mut self, change: &DiskChange) -> Result<(), DiskError> {
         let (step, path, will) = match change {
             DiskChange::Create { path, text } => {
-                let (step, will) = self.create(path, content(text))?;
+                let (step, will) = self.create(path, text.into())?;
                 (step, path, will)
             }
             DiskChange::Replace {
@@ -116,15 +112,15 @@ impl Stage {
                 expected,
                 text,
             } => {
-                let (step, will) = self.replace(path, content(expected), content(text))?;
+                let (step, will) = self.replace(path, expected.into(), text.into())?;
                 (step, path, will)
             }
             DiskChange::Delete { path, expected } => {
-                let step = self.delete(path, content(expected))?;
+                let step = self.delete(path, expected.into())?;
                 (step, path, Will::BeGone)
             }
             DiskChange::Rename { from, to, expected } => {
-                let (step, will) = self.rename(from, to, content(expected))?;
+                let (step, will) = self.rename(from, to, expected.into())?;
                 self.will.insert(from.clone(), Will::BeGone);
                 (step, to, will)
             }
@@ -147,7 +143,7 @@ impl Stage {
             self.transaction.dirs.remove(&target.dir.path);
         };
         self.will_sync(file);
-        let will = Will::Hold(Arc::clone(&text), dot.clone());
+        let will = Will::Hold(text.clone(), dot.clone());
         let ours = stat.id;
         Ok((Step::new(target, dot, Work::Create { ours, text }), will))
     }
@@ -171,12 +167,13 @@ impl Stage {
                 .map_err(|err| DiskError::from_errno(err, "copy mode and owner of the file"))?;
             if is_same {
                 self.will_sync(copy);
-                let will = Will::Hold(Arc::clone(&text), dot.clone());
+                let will = Will::Hold(text.clone(), dot.clone());
                 let work = Work::Replace {
                     ours: stat.id,
                     expected,
                     text,
                     original,
+                    displaced: None,
                     way: Way::Exchange,
                 };
                 return Ok((Step::new(target, dot, work), will));
@@ -187,10 +184,15 @@ impl Stage {
             .write_dot(&target.dir, Mode::RUSR | Mode::WUSR, &expected)
             .map_err(|err| DiskError::from_errno(err, "write beside the file"))?;
         self.will_sync(copy);
-        let will = Will::Hold(Arc::clone(&text), at);
+        let (new, copy, _) = self
+            .write_dot(&target.dir, Mode::RUSR | Mode::WUSR, &text)
+            .map_err(|err| DiskError::from_errno(err, "write beside the file"))?;
+        self.will_sync(copy);
+        let will = Will::Hold(text.clone(), at);
         let work = Work::InPlace {
             expected,
             text,
+            new,
             file: None,
         };
         Ok((Step::new(target, dot, work), will))
@@ -205,7 +207,7 @@ impl Stage {
         self.require_writable(&at, &stat)?;
         let target = self.place(path)?;
         self.require_admits(&target.dir)?;
-        let dot = self.transaction.new_dot(&target.dir);
+        let dot = self.new_dot(&target.dir)?;
         Ok(Step::new(target, dot, Work::Delete { expected }))
     }
 
@@ -226,21 +228,26 @@ impl Stage {
                 "cannot rename from one file system to another",
             ));
         }
-        let will = Will::Hold(Arc::clone(&expected), at);
-        let dot = self.transaction.new_dot(&target.dir);
+        let will = Will::Hold(expected.clone(), at);
+        let dot = self.new_dot(&target.dir)?;
+        let moved = stat.id;
         let work = Work::Rename {
             from,
             expected,
-            moved: None,
+            moved,
         };
         Ok((Step::new(target, dot, work), will))
     }
 
     /// Finds the file that will be at a path by then, and checks its content.
-    fn find(&mut self, path: &Path, expected: &str) -> Result<(Place, OwnedFd, Stat), DiskError> {
+    fn find(
+        &mut self,
+        path: &Path,
+        expected: &Content,
+    ) -> Result<(Place, OwnedFd, Stat), DiskError> {
         let (at, will_hold) = match self.will.get(path) {
             Some(Will::BeGone) => return Err(stale("the file does not exist any more")),
-            Some(Will::Hold(text, at)) => (at.clone(), Some(Arc::clone(text))),
+            Some(Will::Hold(text, at)) => (at.clone(), Some(text.clone())),
             None => (self.place(path)?, None),
         };
         let fs = &self.transaction.fs;
@@ -252,8 +259,8 @@ impl Stage {
             return Err(stale("the file does not exist any more"));
         };
         let is_expected = match will_hold {
-            Some(text) => *text == expected,
-            None => fs.holds(&file, expected.as_bytes()).map_err(failed)?,
+            Some(text) => text.is_same_as(expected),
+            None => expected.is_in(fs, &file).map_err(failed)?,
         };
         if is_expected {
             Ok((at, file, stat))
@@ -322,12 +329,8 @@ impl Stage {
             if !parent.stat.is_writable() {
                 return Err(Errno::ACCESS);
             }
-            match self.transaction.fs.make_dir(&parent, name) {
-                Ok(()) => self.transaction.made_dirs.push(Place {
-                    dir: Arc::clone(&parent),
-                    name: name.to_owned(),
-                }),
-                Err(Errno::EXIST) => {}
+            match self.transaction.make_dir(&parent, name) {
+                Ok(()) | Err(Errno::EXIST) => {}
                 Err(Errno::NOENT) => {
                     self.transaction.dirs.remove(parent_path);
                     continue;
@@ -343,17 +346,28 @@ impl Stage {
         Ok(dir)
     }
 
+    fn new_dot(&mut self, dir: &Arc<Dir>) -> Result<Place, DiskError> {
+        self.transaction.new_dot(dir).map_err(journal_failed)
+    }
+
     /// Writes a file of ours beside a target; not durable yet.
     fn write_dot(
         &mut self,
         dir: &Arc<Dir>,
         mode: Mode,
-        text: &str,
+        content: &Content,
     ) -> Result<(Place, OwnedFd, Stat), Errno> {
-        let dot = self.transaction.new_dot(dir);
+        let (dot, file) = loop {
+            let dot = self.transaction.new_dot(dir)?;
+            match self.transaction.fs.create(dir, &dot.name, mode) {
+                Ok(file) => break (dot, file),
+                // Whatever it is, it is not ours.
+                Err(Errno::EXIST) => self.transaction.litter.retain(|it| *it != dot),
+                Err(err) => return Err(err),
+            }
+        };
         let fs = &self.transaction.fs;
-        let file = fs.create(dir, &dot.name, mode)?;
-        fs.write(&file, text.as_bytes())?;
+        content.write_to(fs, &file)?;
         let stat = fs.stat(&file)?;
         Ok((dot, file, stat))
     }
@@ -407,9 +421,32 @@ fn split(path: &Path) -> Result<(&Path, std::ffi::OsString), DiskError> {
     }
 }
 
-fn content(text: &Text) -> Content {
-    match text {
-        Text::Flat(text) => Arc::clone(text),
-        Text::Rope(rope) => Arc::new(rope.to_string()),
-    }
+fn journal_failed(err: Errno) -> DiskError {
+    DiskError::from_errno(err, "write the journal of changes")
+}
+
+/// Does things that wait for the disk at the same time: file systems commit such calls together.
+pub(super) fn in_parallel<T: Sync, E: Send>(
+    things: &[T],
+    f: impl Fn(&T) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    let f = |things: &[T]| things.iter().try_for_each(&f);
+    let mut parts = things.chunks(things.len().div_ceil(N_SYNC_THREADS).max(1));
+    let first = parts.next().unwrap_or_default();
+    thread::scope(|scope| {
+        let mut done = Ok(());
+        let mut others = Vec::new();
+        for part in parts {
+            match thread::Builder::new().spawn_scoped(scope, || f(part)) {
+                Ok(other) => others.push(other),
+                // No thread to be had: then one after the other.
+                Err(_) => done = done.and(f(part)),
+            }
+        }
+        done = done.and_then(|()| f(first));
+        for other in others {
+            done = done.and(other.join().expect("a sync does not panic"));
+        }
+        done
+    })
 }

@@ -10,8 +10,11 @@ use rustix::{
 
 use super::{
     DiskError, DiskFailure,
+    content::Content,
     fs::Fs,
+    journal::Record,
     transaction::{Place, State, Step, Transaction, Way, Work, insist, set_content},
+    watch::{Watched, watch_taken_back},
 };
 
 /// What became of a change.
@@ -33,13 +36,14 @@ impl Outcome {
     }
 }
 
-/// Takes the changes back that were made, the last one first.
+/// Takes the changes back that were made, the last one first; what they had put in place is returned, to be watched.
 pub(super) fn take_back(
     mut transaction: Transaction,
     change: usize,
     error: DiskError,
-) -> DiskFailure {
+) -> (DiskFailure, Vec<Watched>) {
     let fs = transaction.fs.clone();
+    record(&transaction);
     let mut outcomes = Vec::new();
     for (step_idx, step) in transaction.steps.iter().enumerate().rev() {
         let outcome = match step.state {
@@ -55,6 +59,7 @@ pub(super) fn take_back(
     }
     let mut unrestored = Vec::new();
     let mut kept = Vec::new();
+    let mut watched = Vec::new();
     for (step_idx, mut outcome) in outcomes {
         let step = &transaction.steps[step_idx];
         if matches!(outcome, Outcome::Restored) {
@@ -66,17 +71,43 @@ pub(super) fn take_back(
                 kept.push(place.path());
             }
         }
-        if !matches!(outcome, Outcome::Restored) {
+        if matches!(outcome, Outcome::Restored) {
+            watched.extend(watch_taken_back(&fs, step));
+        } else {
             unrestored.push(step_idx);
         }
     }
     unrestored.reverse();
-    DiskFailure {
+    let failure = DiskFailure {
         change,
         error,
         rolled_back: unrestored.is_empty(),
         unrestored,
         kept,
+    };
+    (failure, watched)
+}
+
+/// Who comes after a crash has to go the same way. If that cannot be recorded, all or none still holds, the other way.
+fn record(transaction: &Transaction) {
+    let steps = &transaction.steps;
+    if steps.iter().all(|step| step.state == State::Staged) {
+        return;
+    }
+    let recorded = insist(|| {
+        transaction
+            .journal
+            .append(&Record::Back(transaction.number))
+    });
+    let synced = recorded.and_then(|()| {
+        if transaction.is_intent_durable {
+            transaction.journal.sync()
+        } else {
+            Ok(())
+        }
+    });
+    if let Err(err) = synced {
+        tracing::warn!("the journal cannot be written: {err}");
     }
 }
 
@@ -108,7 +139,7 @@ impl Step {
         match &self.work {
             Work::Create { ours, text } => {
                 let is_gone = insist(|| fs.stat_at(&dot.dir.fd, &dot.name))?.is_none();
-                if is_gone || insist(|| dot.holds(fs, Some(*ours), text.as_bytes()))? {
+                if is_gone || insist(|| dot.holds(fs, Some(*ours), text))? {
                     return Ok(Outcome::Restored);
                 }
                 self.put_back(fs, text).map(Outcome::but_superseded)
@@ -120,10 +151,10 @@ impl Step {
                 way: Way::Exchange,
                 ..
             } => {
-                if insist(|| dot.holds(fs, Some(*ours), text.as_bytes()))? {
+                if insist(|| dot.holds(fs, Some(*ours), text))? {
                     return Ok(Outcome::Restored);
                 }
-                if !insist(|| target.holds(fs, None, expected.as_bytes()))? {
+                if !insist(|| target.holds(fs, None, expected))? {
                     // The target was saved too, so that one of them is nowhere else.
                     return Ok(Outcome::Keep(dot.clone()));
                 }
@@ -139,7 +170,7 @@ impl Step {
             return Ok(Outcome::Restored);
         };
         let (target, dot) = (&self.target, &self.dot);
-        if !insist(|| target.holds(fs, Some(*ours), text.as_bytes()))? {
+        if !insist(|| target.holds(fs, Some(*ours), text))? {
             let stat = insist(|| fs.stat_at(&target.dir.fd, &target.name))?;
             return Ok(stat.map_or(Outcome::Restored, |_| Outcome::Superseded));
         }
@@ -148,7 +179,7 @@ impl Step {
             Err(Errno::NOENT) => return Ok(Outcome::Restored),
             Err(err) => return Err(err),
         }
-        if insist(|| dot.holds(fs, Some(*ours), text.as_bytes()))? {
+        if insist(|| dot.holds(fs, Some(*ours), text))? {
             return Ok(Outcome::Restored);
         }
         self.put_back(fs, text).map(Outcome::but_superseded)
@@ -166,7 +197,7 @@ impl Step {
         };
         let (target, dot) = (&self.target, &self.dot);
         let exchange = || insist(|| fs.exchange(&target.dir, &dot.name, &target.name));
-        if !insist(|| target.holds(fs, Some(*ours), text.as_bytes()))? {
+        if !insist(|| target.holds(fs, Some(*ours), text))? {
             return self.superseded(fs, expected);
         }
         match exchange() {
@@ -174,7 +205,7 @@ impl Step {
             Err(Errno::NOENT) => return self.superseded(fs, expected),
             Err(err) => return Err(err),
         }
-        if insist(|| dot.holds(fs, Some(*ours), text.as_bytes()))? {
+        if insist(|| dot.holds(fs, Some(*ours), text))? {
             return Ok(Outcome::Restored);
         }
         // Saved in this very moment: theirs is the newest.
@@ -187,8 +218,8 @@ impl Step {
     }
 
     /// The target is not ours any more; the displaced file goes, unless it holds something that nobody has seen.
-    fn superseded(&self, fs: &Fs, expected: &str) -> io::Result<Outcome> {
-        if insist(|| self.dot.holds(fs, None, expected.as_bytes()))? {
+    fn superseded(&self, fs: &Fs, expected: &Content) -> io::Result<Outcome> {
+        if insist(|| self.dot.holds(fs, None, expected))? {
             return Ok(Outcome::Superseded);
         }
         // It was saved just before our change, and what the target held since may have been removed by now.
@@ -208,16 +239,16 @@ impl Step {
         };
         let (target, dot) = (&self.target, &self.dot);
         if let Way::RenameCopied(file) = way
-            && !insist(|| fs.holds(file, expected.as_bytes()))?
+            && !insist(|| expected.is_in(fs, file))?
         {
             // Somebody wrote into the old file while we renamed over it.
-            let late = insist(|| fs.read(file, u64::MAX))?;
+            let late = Content::from(insist(|| fs.read(file, u64::MAX))?);
             insist(|| {
                 let copy = fs.open(&dot.dir, &dot.name, OFlags::RDWR)?;
                 set_content(fs, &copy, &late)
             })?;
         }
-        if !insist(|| target.holds(fs, Some(*ours), text.as_bytes()))? {
+        if !insist(|| target.holds(fs, Some(*ours), text))? {
             return self.superseded(fs, expected);
         }
         let held = match way {
@@ -229,7 +260,7 @@ impl Step {
         };
         insist(|| fs.rename_over(&dot.dir, &dot.name, &target.name))?;
         if let Some(held) = held
-            && !insist(|| held.holds(fs, None, text.as_bytes()))?
+            && !insist(|| held.holds(fs, None, text))?
         {
             // Saved in this very moment: theirs is the newest.
             insist(|| fs.rename_over(&held.dir, &held.name, &target.name))?;
@@ -243,23 +274,24 @@ impl Step {
             expected,
             text,
             file: Some(file),
+            ..
         } = &self.work
         else {
             // Neither the new content could be written as a whole, nor the old one.
             return Ok(Outcome::Keep(self.dot.clone()));
         };
-        if !insist(|| fs.holds(file, text.as_bytes()))? {
+        if !insist(|| text.is_in(fs, file))? {
             return Ok(Outcome::Superseded);
         }
-        insist(|| set_content(fs, file, expected.as_bytes()))?;
+        insist(|| set_content(fs, file, expected))?;
         Ok(Outcome::Restored)
     }
 
     /// Puts the displaced file back where nothing is; else it goes, unless it holds something that nobody has seen.
-    fn put_back(&self, fs: &Fs, expected: &str) -> io::Result<Outcome> {
+    fn put_back(&self, fs: &Fs, expected: &Content) -> io::Result<Outcome> {
         match insist(|| fs.rename_new(self.dot.as_pair(), self.target.as_pair())) {
             Ok(()) => Ok(Outcome::Restored),
-            Err(Errno::EXIST) if insist(|| self.dot.holds(fs, None, expected.as_bytes()))? => {
+            Err(Errno::EXIST) if insist(|| self.dot.holds(fs, None, expected))? => {
                 Ok(Outcome::Superseded)
             }
             Err(Errno::EXIST) => Ok(Outcome::Keep(self.dot.clone())),
@@ -281,8 +313,7 @@ impl Step {
             return Ok(Outcome::Superseded);
         };
         // A copy of it is as good: a change of it may have been taken back before.
-        let is_moved = moved.is_none_or(|moved| moved == stat.id)
-            || insist(|| target.holds(fs, None, expected.as_bytes()))?;
+        let is_moved = *moved == stat.id || insist(|| target.holds(fs, None, expected))?;
         if !is_moved {
             return Ok(Outcome::Superseded);
         }

@@ -1,7 +1,10 @@
 //! The disk layer on a real file system.
 
+mod adversary;
 mod changes;
+mod dsh;
 mod failures;
+mod kill;
 mod paths;
 mod races;
 
@@ -9,7 +12,6 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use tempfile::TempDir;
@@ -20,23 +22,35 @@ use super::{fs::Fs, *};
 struct Folder {
     dir: TempDir,
     path: PathBuf,
+    /// A disk with a journal of its own.
+    disk: RealDisk,
+    state: TempDir,
 }
 
 impl Folder {
     /// Makes files from `path: content` lines.
     fn new(files: &[(&str, &str)]) -> Self {
-        Self::in_dir(tempfile::tempdir().expect("a temporary directory"), files)
+        let tempdir = || tempfile::tempdir().expect("a temporary directory");
+        Self::in_dirs(tempdir(), tempdir(), files)
     }
 
     /// In memory where there is such a place: for tests that sync thousands of times.
     fn quick(files: &[(&str, &str)]) -> Self {
-        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-        Self::in_dir(dir.expect("a temporary directory"), files)
+        let tempdir = || {
+            let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+            dir.expect("a temporary directory")
+        };
+        Self::in_dirs(tempdir(), tempdir(), files)
     }
 
-    fn in_dir(dir: TempDir, files: &[(&str, &str)]) -> Self {
+    fn in_dirs(dir: TempDir, state: TempDir, files: &[(&str, &str)]) -> Self {
         let path = dir.path().canonicalize().expect("it exists");
-        let folder = Self { dir, path };
+        let folder = Self {
+            dir,
+            path,
+            disk: RealDisk::with_journal_in(vec![state.path().to_path_buf()]),
+            state,
+        };
         for (path, text) in files {
             folder.write(path, text);
         }
@@ -90,6 +104,25 @@ impl Folder {
         }
     }
 
+    /// Stages and commits.
+    fn change(&self, changes: &[DiskChange]) -> Result<Committed, DiskFailure> {
+        change_on(&self.disk, changes)
+    }
+
+    /// A disk on this system, as another process would have it.
+    fn disk_on(&self, fs: &Fs) -> RealDisk {
+        RealDisk::on(fs.clone(), vec![self.state.path().to_path_buf()])
+    }
+
+    /// The same, with a journal that was made before.
+    fn ready_disk_on(&self, fs: &Fs) -> RealDisk {
+        let disk = self.disk_on(fs);
+        let mut journal = Journal::make(&Fs::default(), &disk.journal_dirs).expect("a journal");
+        journal.fs = fs.clone();
+        *lock(&disk.journal) = Some(Arc::new(journal));
+        disk
+    }
+
     fn create(&self, path: &str, new: &str) -> DiskChange {
         DiskChange::Create {
             path: self.path(path),
@@ -125,15 +158,6 @@ fn text(text: &str) -> Text {
     Text::Flat(Arc::new(text.to_string()))
 }
 
-/// Stages and commits.
-fn change(changes: &[DiskChange]) -> Result<Committed, DiskFailure> {
-    change_on(&Fs::default(), changes)
-}
-
-fn change_on(fs: &Fs, changes: &[DiskChange]) -> Result<Committed, DiskFailure> {
-    commit::commit(stage::stage(fs, changes)?)
-}
-
 /// `Ok` or the kind and the detail of what failed, with the index of the change.
 fn outcome(result: Result<Committed, DiskFailure>) -> String {
     match result {
@@ -147,4 +171,9 @@ fn outcome(result: Result<Committed, DiskFailure>) -> String {
             format!("{change} {:?}: {}{undone}", error.kind, error.detail)
         }
     }
+}
+
+/// Stages and commits.
+fn change_on(disk: &RealDisk, changes: &[DiskChange]) -> Result<Committed, DiskFailure> {
+    disk.commit(disk.stage(changes)?)
 }

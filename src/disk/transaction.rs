@@ -1,26 +1,27 @@
 //! The changes of one call, from the staged files to the last directory entry.
 //!
 //! Invariant: as long as a transaction is not committed, dropping it leaves every file as it was and nothing of ours
-//! beside it. All its files beside the targets are named `.abreast.<id>.<n>`, so that a journal can claim them after
-//! a crash by the id alone.
+//! beside it. All its files beside the targets are named `.abreast.<id>.<n>`, with the id of the journal that tells of
+//! them.
 
 use std::{
-    collections::{HashMap, hash_map::RandomState},
+    collections::HashMap,
     ffi::{OsStr, OsString},
-    hash::{BuildHasher, Hasher},
     os::fd::OwnedFd,
     path::PathBuf,
     sync::Arc,
 };
 
 use rustix::{
-    fs::OFlags,
+    fs::{Mode, OFlags},
     io::{self, Errno},
 };
 
 use super::{
     DiskError, DiskErrorKind,
+    content::Content,
     fs::{Dir, FileId, Fs, Stat},
+    journal::{Entry, Journal, Record, StepRecord, WorkRecord},
 };
 
 /// How often something that must not be left undone is tried.
@@ -29,13 +30,19 @@ const N_TRIES: usize = 3;
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub(super) fs: Fs,
-    pub(super) id: String,
+    pub(super) journal: Arc<Journal>,
+    /// In the journal.
+    pub(super) number: u64,
     pub(super) steps: Vec<Step>,
     pub(super) dirs: HashMap<PathBuf, Arc<Dir>>,
     /// Directories that did not exist, in the order in which they were made.
     pub(super) made_dirs: Vec<Place>,
     /// Names at which there may be files of ours.
     pub(super) litter: Vec<Place>,
+    /// Whether the journal tells of the changes even after a loss of power; then it has to tell of their end, too.
+    pub(super) is_intent_durable: bool,
+    /// Whether it is not to be ended, so that somebody else can take it up.
+    pub(super) is_forgotten: bool,
 }
 
 /// An entry of a directory.
@@ -64,9 +71,6 @@ pub(super) enum State {
     TakenBack,
 }
 
-/// Content, compared and written as bytes.
-pub(super) type Content = Arc<String>;
-
 /// How a change is made.
 #[derive(Debug)]
 pub(super) enum Work {
@@ -80,12 +84,16 @@ pub(super) enum Work {
         text: Content,
         /// The target when its mode, owner and attributes were copied.
         original: Stat,
+        /// The displaced file when its content was compared.
+        displaced: Option<Stat>,
         way: Way,
     },
     /// The target is overwritten; the staged file keeps its old content.
     InPlace {
         expected: Content,
         text: Content,
+        /// The new content, for who comes after a crash and finds half of it in the target.
+        new: Place,
         /// The file that was overwritten with all of the text.
         file: Option<OwnedFd>,
     },
@@ -95,7 +103,7 @@ pub(super) enum Work {
     Rename {
         from: Place,
         expected: Content,
-        moved: Option<FileId>,
+        moved: FileId,
     },
 }
 
@@ -139,12 +147,23 @@ impl Place {
     }
 
     /// Whether here is a file with exactly this content and, if given, this identity.
-    pub(super) fn holds(&self, fs: &Fs, id: Option<FileId>, content: &[u8]) -> io::Result<bool> {
+    pub(super) fn holds(&self, fs: &Fs, id: Option<FileId>, content: &Content) -> io::Result<bool> {
         match self.open(fs, OFlags::RDONLY)? {
             Some((_, stat)) if id.is_some_and(|id| id != stat.id) => Ok(false),
-            Some((file, _)) => fs.holds(file, content),
+            Some((file, _)) => content.is_in(fs, file),
             None => Ok(false),
         }
+    }
+
+    /// What is known of the file that is here, if it is one.
+    pub(super) fn stat(&self, fs: &Fs) -> io::Result<Option<Stat>> {
+        let stat = fs.stat_at(&self.dir.fd, &self.name)?;
+        Ok(stat.filter(|it| it.require_file().is_ok()))
+    }
+
+    /// The file itself that is here, if it is one.
+    pub(super) fn id(&self, fs: &Fs) -> io::Result<Option<FileId>> {
+        Ok(self.stat(fs)?.map(|it| it.id))
     }
 }
 
@@ -155,14 +174,22 @@ impl PartialEq for Dir {
 }
 
 impl Transaction {
-    pub(super) fn new(fs: Fs) -> Self {
+    pub(super) fn new(journal: &Arc<Journal>) -> Self {
+        Self::numbered(journal, journal.begin())
+    }
+
+    /// The transaction that has a number in the journal.
+    pub(super) fn numbered(journal: &Arc<Journal>, number: u64) -> Self {
         Self {
-            fs,
-            id: new_id(),
+            fs: journal.fs.clone(),
+            journal: Arc::clone(journal),
+            number,
             steps: Vec::new(),
             dirs: HashMap::new(),
             made_dirs: Vec::new(),
             litter: Vec::new(),
+            is_intent_durable: false,
+            is_forgotten: false,
         }
     }
 
@@ -173,14 +200,49 @@ impl Transaction {
     }
 
     /// Takes a new name beside a target; it is removed at the end, if something is there.
-    pub(super) fn new_dot(&mut self, dir: &Arc<Dir>) -> Place {
-        let name = format!(".abreast.{}.{}", self.id, self.litter.len());
+    pub(super) fn new_dot(&mut self, dir: &Arc<Dir>) -> io::Result<Place> {
         let dot = Place {
             dir: Arc::clone(dir),
-            name: name.into(),
+            name: self.journal.new_dot(),
         };
+        self.journal
+            .append(&Record::Dot(self.number, dot.path().into()))?;
         self.litter.push(dot.clone());
-        dot
+        Ok(dot)
+    }
+
+    /// Makes a directory, which is removed at the end, if nothing comes of the changes.
+    pub(super) fn make_dir(&mut self, parent: &Arc<Dir>, name: &OsStr) -> io::Result<()> {
+        let made = Place {
+            dir: Arc::clone(parent),
+            name: name.to_owned(),
+        };
+        self.journal
+            .append(&Record::Dir(self.number, made.path().into()))?;
+        self.fs
+            .make_dir(parent, name, Mode::from_bits_truncate(0o777))?;
+        self.made_dirs.push(made);
+        Ok(())
+    }
+
+    /// Records all that is needed to make the changes, or to take them back.
+    pub(super) fn record_intent(&self) -> io::Result<()> {
+        let steps = self.steps.iter().map(Step::record).collect();
+        self.journal.append(&Record::Intent(self.number, steps))
+    }
+
+    /// Whether all or none needs a journal that survives a loss of power: one exchange or rename needs none.
+    pub(super) fn needs_journal(&self) -> bool {
+        !matches!(
+            &self.steps[..],
+            [] | [Step {
+                work: Work::Create { .. }
+                    | Work::Replace { .. }
+                    | Work::Delete { .. }
+                    | Work::Rename { .. },
+                ..
+            }]
+        )
     }
 
     /// Removes our files, and returns those that the system did not let go.
@@ -214,6 +276,63 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         self.clean();
         self.remove_made_dirs();
+        if self.is_forgotten {
+            return;
+        }
+        self.journal.done(self.number);
+        if self.is_intent_durable {
+            let _ = self.journal.sync();
+        }
+    }
+}
+
+impl Step {
+    fn record(&self) -> StepRecord {
+        let entry = |place: &Place| Entry::from(place.path());
+        let print = |content: &Content| content.print().clone();
+        let work = match &self.work {
+            Work::Create { ours, text } => WorkRecord::Create {
+                ours: ours.ino,
+                text: print(text),
+            },
+            Work::Replace {
+                ours,
+                expected,
+                text,
+                ..
+            } => WorkRecord::Replace {
+                ours: ours.ino,
+                expected: print(expected),
+                text: print(text),
+            },
+            Work::InPlace {
+                expected,
+                text,
+                new,
+                ..
+            } => WorkRecord::InPlace {
+                expected: print(expected),
+                text: print(text),
+                new: entry(new),
+            },
+            Work::Delete { expected } => WorkRecord::Delete {
+                expected: print(expected),
+            },
+            Work::Rename {
+                from,
+                expected,
+                moved,
+            } => WorkRecord::Rename {
+                from: entry(from),
+                moved: moved.ino,
+                expected: print(expected),
+            },
+        };
+        StepRecord {
+            target: entry(&self.target),
+            dot: entry(&self.dot),
+            work,
+        }
     }
 }
 
@@ -237,11 +356,11 @@ fn is_final(err: Errno) -> bool {
 }
 
 /// Overwrites a file, durably.
-pub(super) fn set_content(fs: &Fs, file: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
-    fs.write(file, bytes)?;
+pub(super) fn set_content(fs: &Fs, file: &OwnedFd, content: &Content) -> io::Result<()> {
+    let n_bytes = content.write_to(fs, file)?;
     // Only if it is needed: it could cut what somebody else is writing.
-    if fs.stat(file)?.size > bytes.len() as u64 {
-        fs.truncate(file, bytes.len())?;
+    if fs.stat(file)?.size > n_bytes as u64 {
+        fs.truncate(file, n_bytes)?;
     }
     fs.sync(file)
 }
@@ -249,22 +368,4 @@ pub(super) fn set_content(fs: &Fs, file: &OwnedFd, bytes: &[u8]) -> io::Result<(
 /// The file is not what the change expects.
 pub(super) fn stale(detail: &str) -> DiskError {
     DiskError::new(DiskErrorKind::Stale, detail)
-}
-
-/// Unique and not to be guessed: 12 hex digits of randomness.
-fn new_id() -> String {
-    let random = RandomState::new().build_hasher().finish();
-    format!("{:012x}", random >> 16)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_short_and_differ() {
-        let ids: std::collections::HashSet<_> = (0..1000).map(|_| new_id()).collect();
-        assert_eq!(ids.len(), 1000);
-        assert!(ids.iter().all(|id| id.len() == 12));
-    }
 }

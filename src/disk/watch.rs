@@ -1,11 +1,12 @@
 //! Saves that land in a file after it was replaced or removed.
 //!
 //! A program that had the file open before can still write into it; nobody would ever see what it wrote. So the old
-//! file is held open for a while, and what comes late is put where the program believes it to be.
+//! file is held open for a while, and what comes late is put where the program believes it to be. The same holds for
+//! a file of ours that was in place for a moment, until a change was taken back.
 //!
-//! Invariant: it is put there only in place of our own text, or where nothing is.
+//! Invariant: it is put there only in place of what we left, or where nothing is; else it is kept beside.
 
-use std::{fmt, os::fd::OwnedFd, sync::Arc};
+use std::{fmt, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 use rustix::{
     fs::{Mode, OFlags},
@@ -14,27 +15,30 @@ use rustix::{
 
 use super::{
     LateSave,
+    content::Content,
     fs::{FileId, Fs, Stat, is_unsupported},
+    journal::Journal,
     metadata::copy_metadata,
     transaction::{Place, Step, Transaction, Way, Work, insist, set_content},
 };
 
-/// Held open at most, per commit; beyond it files are not watched.
-const N_WATCHED_MAX: usize = 256;
-
-/// Content that may be no text.
-type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+/// Held open at most; beyond it files are not watched.
+pub(super) const N_WATCHED_MAX: usize = 256;
+/// How often a file is looked at.
+const N_LOOKS: usize = 20;
 
 /// A file that has no name any more.
 pub(super) struct Watched {
-    change: usize,
     target: Place,
     file: OwnedFd,
-    expected: Bytes,
+    expected: Content,
     /// What we left at the target instead, if anything.
-    left: Option<(FileId, Bytes)>,
+    left: Option<(FileId, Content)>,
     /// A save that was seen once; it may have been half of it.
     unsettled: Option<Stat>,
+    /// When it was compared with what is expected.
+    compared: Option<Stat>,
+    n_looks: usize,
 }
 
 impl fmt::Debug for Watched {
@@ -46,14 +50,14 @@ impl fmt::Debug for Watched {
 /// Opens the displaced files before they lose their last name.
 pub(super) fn watch(transaction: &mut Transaction) -> Vec<Watched> {
     let fs = transaction.fs.clone();
-    let steps = transaction.steps.iter_mut().enumerate();
+    let steps = transaction.steps.iter_mut();
     steps
-        .filter_map(|(change, step)| watch_step(&fs, change, step))
+        .filter_map(|step| watch_step(&fs, step))
         .take(N_WATCHED_MAX)
         .collect()
 }
 
-fn watch_step(fs: &Fs, change: usize, step: &mut Step) -> Option<Watched> {
+fn watch_step(fs: &Fs, step: &mut Step) -> Option<Watched> {
     let (way, expected, left) = match &mut step.work {
         Work::Replace {
             ours,
@@ -61,58 +65,85 @@ fn watch_step(fs: &Fs, change: usize, step: &mut Step) -> Option<Watched> {
             text,
             way,
             ..
-        } => {
-            let text: Bytes = text.clone();
-            (Some(way), expected, Some((*ours, text)))
-        }
-        Work::Delete { expected } => (None, expected, None),
+        } => (Some(way), &*expected, Some((*ours, text.without_bytes()))),
+        Work::Delete { expected } => (None, &*expected, None),
         Work::Create { .. } | Work::InPlace { .. } | Work::Rename { .. } => return None,
     };
     let file = match way.map(|way| std::mem::replace(way, Way::Exchange)) {
         Some(Way::RenameCopied(file)) => file,
         _ => step.dot.open(fs, OFlags::RDONLY).ok()??.0,
     };
-    Some(Watched {
-        change,
-        target: step.target.clone(),
-        file,
-        expected: expected.clone(),
-        left,
-        unsettled: None,
-    })
+    Some(Watched::new(&step.target, file, expected, left))
+}
+
+/// Opens the file of ours that was in place, if it is about to lose its last name.
+pub(super) fn watch_taken_back(fs: &Fs, step: &Step) -> Option<Watched> {
+    let (ours, text, left) = match &step.work {
+        Work::Create { ours, text } => (ours, text, None),
+        Work::Replace {
+            ours,
+            expected,
+            text,
+            original,
+            ..
+        } => (ours, text, Some((original.id, expected.without_bytes()))),
+        Work::InPlace { .. } | Work::Delete { .. } | Work::Rename { .. } => return None,
+    };
+    let (file, stat) = step.dot.open(fs, OFlags::RDONLY).ok()??;
+    (stat.id == *ours).then(|| Watched::new(&step.target, file, text, left))
 }
 
 /// Looks for late saves; one counts when it has stood still from one look to the next.
-pub(super) fn look_back(fs: &Fs, watched: &mut Vec<Watched>) -> Vec<LateSave> {
+pub(super) fn look_back(journal: &Arc<Journal>, watched: &mut Vec<Watched>) -> Vec<LateSave> {
     let mut saves = Vec::new();
     for idx in 0..watched.len() {
-        let Some(bytes) = watched[idx].late_bytes(fs) else {
+        let Some(bytes) = watched[idx].late_bytes(&journal.fs) else {
             continue;
         };
-        let (restored, displaced) = watched[idx].restore(fs, &bytes).unwrap_or_else(|err| {
-            let path = watched[idx].target.path();
-            tracing::error!("cannot restore a late save of {}: {err}", path.display());
-            (false, None)
-        });
-        saves.push(LateSave {
-            change: watched[idx].change,
-            path: watched[idx].target.path(),
-            bytes: bytes.to_vec(),
-            restored,
-        });
-        if watched.len() < N_WATCHED_MAX {
-            watched.extend(displaced);
+        let path = watched[idx].target.path();
+        match watched[idx].restore(journal, bytes) {
+            Ok((kept, displaced)) => {
+                saves.push(LateSave { path, kept });
+                if watched.len() < N_WATCHED_MAX {
+                    watched.extend(displaced);
+                }
+            }
+            Err(err) => {
+                tracing::error!("cannot restore a late save of {}: {err}", path.display());
+            }
         }
     }
+    watched.retain(|it| it.n_looks < N_LOOKS);
     saves
 }
 
 impl Watched {
-    fn late_bytes(&mut self, fs: &Fs) -> Option<Arc<Vec<u8>>> {
-        if fs
-            .holds(&self.file, (*self.expected).as_ref())
-            .unwrap_or(true)
-        {
+    fn new(
+        target: &Place,
+        file: OwnedFd,
+        expected: &Content,
+        left: Option<(FileId, Content)>,
+    ) -> Self {
+        Self {
+            target: target.clone(),
+            file,
+            expected: expected.without_bytes(),
+            left,
+            unsettled: None,
+            compared: None,
+            n_looks: 0,
+        }
+    }
+
+    fn late_bytes(&mut self, fs: &Fs) -> Option<Vec<u8>> {
+        self.n_looks += 1;
+        let stat = fs.stat(&self.file).ok()?;
+        // Times are only a reason to look sooner: the last look compares in any case.
+        if self.compared == Some(stat) && self.n_looks < N_LOOKS {
+            return None;
+        }
+        if self.expected.is_in(fs, &self.file).unwrap_or(true) {
+            self.compared = Some(stat);
             self.unsettled = None;
             return None;
         }
@@ -120,21 +151,37 @@ impl Watched {
         if self.unsettled.replace(stat) != Some(stat) {
             return None;
         }
-        let bytes = Arc::new(fs.read(&self.file, u64::MAX).ok()?);
-        self.expected = bytes.clone();
-        Some(bytes)
+        fs.read(&self.file, u64::MAX).ok()
     }
 
-    /// Puts a late save at the target, unless somebody has changed that; what it displaces is to be watched, too.
-    fn restore(&mut self, fs: &Fs, bytes: &Arc<Vec<u8>>) -> io::Result<(bool, Option<Self>)> {
-        let mut transaction = Transaction::new(fs.clone());
-        let (target, dir) = (&self.target, &self.target.dir);
-        let dot = transaction.new_dot(dir);
-        let copy = fs.create(dir, &dot.name, Mode::RUSR | Mode::WUSR)?;
-        set_content(fs, &copy, bytes)?;
+    /// Puts a late save at the target, or keeps it beside if somebody has changed that. What it displaces is to be
+    /// watched, too.
+    fn restore(
+        &mut self,
+        journal: &Arc<Journal>,
+        bytes: Vec<u8>,
+    ) -> io::Result<(Option<PathBuf>, Option<Self>)> {
+        let fs = &journal.fs;
+        let late = Content::from(bytes);
+        let mut transaction = Transaction::new(journal);
+        let dot = transaction.new_dot(&self.target.dir)?;
+        let copy = fs.create(&dot.dir, &dot.name, Mode::RUSR | Mode::WUSR)?;
+        set_content(fs, &copy, &late)?;
         let (wanted, has) = (fs.stat(&self.file)?, fs.stat(&copy)?);
         copy_metadata(fs, (&self.file, &wanted), (&copy, &has))?;
-        let now_left: (FileId, Bytes) = (has.id, bytes.clone());
+        self.expected = late.without_bytes();
+        let (restored, displaced) = self.put(fs, &dot, has.id)?;
+        if restored {
+            return Ok((None, displaced));
+        }
+        transaction.litter.clear();
+        Ok((Some(dot.path()), None))
+    }
+
+    /// Puts a copy of the late save at the target; false if somebody has changed that.
+    fn put(&mut self, fs: &Fs, dot: &Place, copy: FileId) -> io::Result<(bool, Option<Self>)> {
+        let (target, dir) = (&self.target, &self.target.dir);
+        let now_left = (copy, self.expected.clone());
         let Some((id, left)) = self.left.clone() else {
             return match fs.rename_new(dot.as_pair(), target.as_pair()) {
                 Ok(()) => {
@@ -145,7 +192,7 @@ impl Watched {
                 Err(err) => Err(err),
             };
         };
-        let is_left = |place: &Place| place.holds(fs, Some(id), (*left).as_ref());
+        let is_left = |place: &Place| place.holds(fs, Some(id), &left);
         if !is_left(target)? {
             return Ok((false, None));
         }
@@ -159,20 +206,15 @@ impl Watched {
             }
             Err(err) => return Err(err),
         }
-        if !is_left(&dot)? {
+        if !is_left(dot)? {
             // Saved in this very moment: the newest stays.
             insist(|| fs.exchange(dir, &dot.name, &target.name))?;
             return Ok((false, None));
         }
         self.left = Some(now_left.clone());
-        let displaced = dot.open(fs, OFlags::RDONLY)?.map(|(file, _)| Self {
-            change: self.change,
-            target: target.clone(),
-            file,
-            expected: left.clone(),
-            left: Some(now_left),
-            unsettled: None,
-        });
+        let displaced = dot
+            .open(fs, OFlags::RDONLY)?
+            .map(|(file, _)| Self::new(target, file, &left, Some(now_left)));
         Ok((true, displaced))
     }
 }

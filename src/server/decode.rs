@@ -51,8 +51,12 @@ pub(super) fn decode<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T
     if params.starts_with('[') && !is_empty_array {
         return Err(Failure::params("expected an object, not an array"));
     }
-    serde_json::from_str(if is_empty_array { "{}" } else { params })
-        .map_err(|err| Failure::params(err.to_string()))
+    serde_json::from_str(if is_empty_array { "{}" } else { params }).map_err(|err| {
+        let text = err.to_string();
+        // Nobody sees the line of JSON that the place is in.
+        let what = text.split_once(" at line ").map_or(&*text, |it| it.0);
+        Failure::params(format!("wrong parameters: {what}"))
+    })
 }
 
 #[derive(Deserialize)]

@@ -136,6 +136,14 @@ impl Workspace {
         }
     }
 
+    /// Asks for the full text of documents whose text here may not be the editor's.
+    pub(super) fn ask_for_full(&mut self, uris: Vec<String>) {
+        if self.client.sync && !uris.is_empty() {
+            let params = json!({ "uris": uris, "full": uris });
+            self.ask(AskOwner::Probe(uris), "abreast/sync", params);
+        }
+    }
+
     pub(super) fn probe_answered(&mut self, uris: &[String], answer: Result<Value, String>) {
         let with_instances: Vec<_> = uris
             .iter()

@@ -535,16 +535,21 @@ impl Workspace {
             .filter(|it| *it != uri);
         let mut others = others.filter_map(|it| self.documents.get(it));
         if document.conflict || others.any(|it| !it.text().same(&document.text())) {
-            let what = if document.conflict {
-                "it has unsaved changes, and the file on disk is newer"
-            } else {
-                "the editor shows it twice, with different texts"
+            let (what, remedy) = match (document.conflict, document.dirty) {
+                (true, true) => (
+                    "it has unsaved changes, and the file on disk is newer",
+                    "ask the user to resolve it, by writing the buffer or by reloading the file",
+                ),
+                (true, false) => (
+                    "the file on disk is newer than the editor's buffer",
+                    "ask the user to reload it in the editor",
+                ),
+                (false, _) => (
+                    "the editor shows it twice, with different texts",
+                    "ask the user to resolve it",
+                ),
             };
-            return Some(FsError::new(
-                Code::FsConflict,
-                what,
-                "ask the user to resolve it",
-            ));
+            return Some(FsError::new(Code::FsConflict, what, remedy));
         }
         document.has_undecodable().then(|| {
             let what =

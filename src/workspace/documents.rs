@@ -464,13 +464,8 @@ impl Workspace {
             format!("{uri}: {reason}; its text is unknown until the editor sends all of it"),
         );
         self.note_change(&key, Author::Human);
-        if self.client.sync && !was_desynced {
-            let params = serde_json::json!({ "uris": [uri], "full": [uri] });
-            self.ask(
-                super::AskOwner::Probe(vec![uri.to_string()]),
-                "abreast/sync",
-                params,
-            );
+        if !was_desynced {
+            self.ask_for_full(vec![uri.to_string()]);
         }
         self.poke_all(&key);
     }

@@ -478,6 +478,8 @@ impl Workspace {
         );
         let err = FsError::new(Code::FsUnverified, what, "read the file, then retry")
             .at(path, &change.plan.files[idx].result.uri);
+        // Perhaps it is the text here that is another one; then reading again would not help.
+        self.ask_for_full(editing.sent.into_iter().map(|it| it.uri).collect());
         self.finish(id, &call, Err(err.into()));
     }
 

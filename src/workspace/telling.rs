@@ -1,10 +1,11 @@
 //! What is told about ledgers: rows, and `ledgerChanged` when one turns stale or fresh.
 //!
-//! Invariant: at most one batch per 50 ms, and only entries whose status is another than was last told.
+//! Invariant: at most one batch per 50 ms, and only entries whose status is another than was last told. A session is told
+//! nothing of a file while it changes it itself: what its own edit does is no news to it, and the rest is told afterwards.
 
 use serde_json::json;
 
-use super::{Alarm, Compute, Effect, JobOwner, Looked, Millis, Outcome, Workspace};
+use super::{Alarm, CallKind, Compute, Effect, JobOwner, Looked, Millis, Outcome, Workspace};
 use crate::{
     ledger::{Entry, Observation},
     path::FileKey,
@@ -208,7 +209,9 @@ impl Workspace {
                 let Some(entry) = session.ledger.get(key) else {
                     continue;
                 };
-                if !self.is_surely_as_told(key, entry) {
+                if self.is_changed_by(key, session_id) {
+                    self.withheld.insert(key.clone(), looked.clone());
+                } else if !self.is_surely_as_told(key, entry) {
                     rows.extend(self.row(session_id, key, &entry.path, looked.as_ref()));
                 }
             }
@@ -221,6 +224,16 @@ impl Workspace {
         {
             self.tell(told);
         }
+    }
+
+    /// Whether a call of the session is changing the file right now.
+    fn is_changed_by(&self, key: &FileKey, session_id: &str) -> bool {
+        let first = self.files.get(key).and_then(|it| it.queue.front());
+        let Some(call) = first.and_then(|it| self.calls.get(it)) else {
+            return false;
+        };
+        matches!(&call.kind, CallKind::Change(change) if change.is_sent)
+            && call.session.as_ref().is_some_and(|it| it.0 == session_id)
     }
 
     /// A large text of another length than the one that was seen need not be hashed to be told stale again.
@@ -289,6 +302,7 @@ impl Workspace {
     pub(super) fn forget_batch(&mut self) {
         if self.sessions.is_empty() {
             self.touched.clear();
+            self.withheld.clear();
             self.is_telling = false;
             self.alarms.retain(|it| it.1 != Alarm::Batch);
         }

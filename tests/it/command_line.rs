@@ -1,9 +1,14 @@
-//! `abreast replay` and `abreast demo` as a user calls them.
+//! `abreast` as a user calls it.
 
 use std::{
-    fs,
-    process::{Command, Output},
+    ffi::OsStr,
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    os::unix::ffi::OsStrExt,
+    process::{Command, Output, Stdio},
 };
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use serde_json::Value;
 
@@ -119,4 +124,26 @@ fn the_demo_comes_out_as_told() {
         printed.trim_end().ends_with("none of your words was lost."),
         "{printed}"
     );
+}
+
+#[test]
+fn somebody_at_a_terminal_is_told_that_an_editor_is_waited_for() {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let stdin = File::open(OsStr::from_bytes(name.as_bytes())).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_abreast"))
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().unwrap())
+        .read_line(&mut said)
+        .unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(said.contains("abreast --help"), "{said}");
 }

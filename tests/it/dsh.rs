@@ -1254,6 +1254,66 @@ fn dsh_w20_missing_directories_are_made() {
     world.check_disk("a/b/c/d.txt", "deep\n");
 }
 
+fn mode(world: &World, path: &str) -> u32 {
+    let metadata = fs::metadata(world.root().join(path)).unwrap();
+    metadata.permissions().mode() & 0o7777
+}
+
+fn set_mode(world: &World, path: &str, mode: u32) {
+    fs::set_permissions(world.root().join(path), fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn dsh_w22_to_w24_a_file_keeps_its_mode_and_a_new_one_gets_the_usual() {
+    for (id, given) in [
+        ("w22", 0o640),
+        ("w22", 0o755),
+        ("w24", 0o4755),
+        ("w24", 0o2755),
+        ("w24", 0o1644),
+    ] {
+        let world = World::new(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
+        set_mode(&world, "a.txt", given);
+        set_mode(&world, "b.txt", given);
+        let session = world.session_that_read("s", &["a.txt", "b.txt"]);
+        session.write("a.txt", "written\n").unwrap();
+        session.edit("b.txt", "b", "edited").unwrap();
+        let modes = (mode(&world, "a.txt"), mode(&world, "b.txt"));
+        assert_eq!(modes, (given, given), "{id}: {given:o}");
+    }
+    let world = World::new(&[("by_hand.txt", "")]);
+    world.session("s").write("w23.txt", "new\n").unwrap();
+    assert_eq!(mode(&world, "w23.txt"), mode(&world, "by_hand.txt"), "w23");
+}
+
+#[test]
+fn dsh_w25_and_w26_what_is_read_only_is_permission_denied() {
+    let world = World::new(&[("w25.txt", "a\n"), ("w26/a.txt", "a\n")]);
+    set_mode(&world, "w25.txt", 0o444);
+    set_mode(&world, "w26/a.txt", 0o666);
+    set_mode(&world, "w26", 0o555);
+    let session = world.session_that_read("s", &["w25.txt", "w26/a.txt"]);
+    for path in ["w25.txt", "w26/a.txt"] {
+        refused(session.write(path, "x\n"), "FS_PERMISSION_DENIED");
+        refused(session.edit(path, "a", "b"), "FS_PERMISSION_DENIED");
+        let delete = json!([{ "kind": "delete", "path": path }]);
+        refused(session.apply(delete), "FS_PERMISSION_DENIED");
+        world.check_disk(path, "a\n");
+    }
+    set_mode(&world, "w26", 0o755);
+}
+
+#[test]
+fn dsh_w27_all_names_of_a_file_show_the_change_and_the_result_says_so() {
+    let world = World::new(&[("a.txt", "one\n")]);
+    fs::hard_link(world.root().join("a.txt"), world.root().join("b.txt")).unwrap();
+    let session = world.session_that_read("s", &["a.txt"]);
+    let result = session.edit("a.txt", "one", "two").unwrap();
+    assert_eq!(result["files"][0]["inPlace"], true, "{result}");
+    world.check_disk("b.txt", "two\n");
+    refused(session.edit("b.txt", "two", "three"), "FS_NOT_OBSERVED");
+}
+
 #[test]
 fn dsh_w28_a_long_name_is_no_obstacle() {
     let world = World::new(&[]);

@@ -162,6 +162,13 @@ fn an_editor_that_says_applied_and_did_nothing_is_not_believed() {
     check_entry(&session, "a.txt", "unseen", None);
     session.read("a.txt").unwrap();
     session.edit("a.txt", "one", "1").unwrap();
+    // It may have been the text here that was another one.
+    let uri = world.editor.uri("a.txt");
+    let asked = world.editor.syncs_received();
+    assert!(
+        asked.iter().any(|it| it["full"] == json!([uri])),
+        "{asked:?}"
+    );
 }
 
 #[test]

@@ -527,11 +527,13 @@ fn read_only() {
 fn conflict() {
     let (world, session) = one(true, "one\n");
     state(&world, "a.txt", "conflict", true);
-    refused_with(
-        session.edit("a.txt", "one", "1"),
-        "FS_CONFLICT",
-        "ask the user",
-    );
+    let edit = || session.edit("a.txt", "one", "1");
+    let error = refused_with(edit(), "FS_CONFLICT", "reload it in the editor");
+    assert!(error.message().contains("newer than the"), "{error}");
+    world.editor.types("a.txt", "one", "two").unwrap();
+    world.editor.types("a.txt", "two", "one").unwrap();
+    let error = refused_with(edit(), "FS_CONFLICT", "writing the buffer or by reloading");
+    assert!(error.message().contains("unsaved changes"), "{error}");
     state(&world, "a.txt", "conflict", false);
     session.edit("a.txt", "one", "1").unwrap();
 }

@@ -1,6 +1,8 @@
 //! What happens while a call is under way does not make it do what it may not.
 
 use std::{
+    fs,
+    os::unix::fs::FileExt,
     thread,
     time::{Duration, Instant},
 };
@@ -163,4 +165,28 @@ fn a_link_to_nothing_is_not_proposed_instead_of_itself() {
     std::os::unix::fs::symlink("none.txt", world.root().join("link.txt")).unwrap();
     let error = refused(world.session("s").read("link.txt"), "FS_NOT_FOUND");
     assert!(!error.message().contains("did you mean"), "{error}");
+}
+
+#[test]
+fn a_save_that_lands_in_a_replaced_file_is_put_back_and_makes_the_entry_stale() {
+    let world = World::new(&[("a.txt", "one\n")]);
+    let session = world.session_that_read("s", &["a.txt"]);
+    let path = world.root().join("a.txt");
+    let late = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    session.edit("a.txt", "one", "two").unwrap();
+    late.set_len(0).unwrap();
+    late.write_all_at(b"late\n", 0).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    // Told without anybody having read the file again.
+    let entry = loop {
+        let entry = session.ledger_entry("a.txt").unwrap();
+        if entry["status"] == "stale" {
+            break entry;
+        }
+        assert!(Instant::now() < deadline, "it is never told: {entry}");
+    };
+    world.check_disk("a.txt", "late\n");
+    assert_eq!(entry["changedBy"][0]["kind"], "disk", "{entry}");
+    refused(session.edit("a.txt", "two", "2"), "FS_STALE_VERSION");
+    assert_eq!(world.listing(), ["a.txt"]);
 }

@@ -46,6 +46,11 @@ end
 local path = vim.api.nvim_buf_get_name(0)
 local n_landed, n_refused = 0, 0
 
+--- @return string
+local function score()
+  return ('%d %s, %d refused'):format(n_landed, n_landed == 1 and 'edit' or 'edits', n_refused)
+end
+
 --- Makes the edit. Where the human was faster, looks again, and tries again if it makes sense.
 --- @param session Abreast.Session
 --- @param old string
@@ -67,11 +72,7 @@ local function edit(session, old, new)
 end
 
 abreast.run(function()
-  local session = abreast.open_session({
-    label = 'demo agent',
-    -- What counts is that the text to be replaced has not changed.
-    options = { freshness = 'region' },
-  })
+  local session = abreast.open_session({ label = 'demo agent' })
   for _ = 1, 100 do
     local read, err = session:read({ path = path })
     if not read then
@@ -81,14 +82,10 @@ abreast.run(function()
     if not old then
       break
     end
-    say(
-      ('the agent has read the file and thinks (%d edits, %d refused)'):format(n_landed, n_refused)
-    )
+    say(('the agent has read the file and thinks (%s)'):format(score()))
     pause(PAUSE_MS)
     edit(session, old, assert(new))
   end
-  say(
-    ('the agent is done: %d edits, %d refused because you were faster'):format(n_landed, n_refused)
-  )
+  say(('the agent is done: %s because you were faster'):format(score()))
   session:close()
 end)

@@ -200,7 +200,7 @@ test('every call has its method, and those of later versions pass through', func
   eq(child:must('later', { sessionId = 'other' }).params, { sessionId = 'other' })
   eq(child:must('abreast/later').method, 'later')
   local err = child:refused('METHOD_NOT_FOUND', 'unheard')
-  T.has(err.message, 'abreast/unheard')
+  T.has(err.message, 'this sidecar does not have `abreast/unheard` (yet)')
   eq(run(child, [[return abreast.request('sessions').sessions]]), {})
 end)
 
@@ -291,6 +291,54 @@ test('on_stale, on_ledger and AbreastStale tell what the human changed', functio
   wait_for(6)
 end)
 
+test('a session is not told of what it does itself', function()
+  local child = start()
+  child:session()
+  child:lua([[
+    _G.told, _G.status = {}, {}
+    sessions.agent:on_ledger(function(entries)
+      vim.list_extend(_G.told, entries)
+    end)
+    vim.api.nvim_create_autocmd('User', {
+      pattern = 'AbreastStale',
+      callback = function(args) vim.list_extend(_G.told, args.data.entries) end,
+    })
+    -- An editor that takes its time between the change and the answer.
+    local client = require('abreast.client')
+    local handlers = client.lsp_client().handlers
+    local apply = handlers['workspace/applyEdit']
+    handlers['workspace/applyEdit'] = function(...)
+      local result = apply(...)
+      local co = coroutine.running()
+      vim.defer_fn(function() coroutine.resume(co) end, 150)
+      coroutine.yield()
+      return result
+    end
+  ]])
+  child:must('read', { path = 'a.txt' })
+  for idx = 1, 3 do
+    child:must('edit', {
+      path = 'a.txt',
+      oldString = idx == 1 and 'two' or 'two' .. (idx - 1),
+      newString = 'two' .. idx,
+    })
+  end
+  -- Somebody else's change in the meantime is told all the same.
+  local call = child:begin('edit', { path = 'a.txt', oldString = 'two3', newString = 'two4' })
+  T.wait('the edit', function()
+    return child:lines()[2] == 'two4'
+  end)
+  eq(child:lua('return _G.told'), {})
+  child:type('GAx<Esc>')
+  local result, err = child:outcome(call)
+  T.ok(result, vim.inspect(err))
+  local told = T.wait('what the human did', function()
+    local list = child:lua('return _G.told')
+    return #list > 0 and list
+  end)
+  eq({ told[1].status, told[1].changedBy }, { 'stale', { { kind = 'human' } } })
+end)
+
 test('AbreastEdit tells of edits in buffers and on disk, AbreastSession of sessions', function()
   local child = start()
   child:lua([[
@@ -311,16 +359,19 @@ test('AbreastEdit tells of edits in buffers and on disk, AbreastSession of sessi
   end)
   eq(told[1], { kind = 'opened', sessionId = 's1', label = 'bot' })
   local hunks = { { first = 2, last = 3, n_more = 1 } }
-  eq({ told[2].via, told[2].path, told[2].bufnr, told[2].sessionId, told[2].hunks }, {
-    'editor',
-    child.dir .. '/a.txt',
-    1,
-    's1',
-    hunks,
+  eq(told[2], {
+    via = 'editor',
+    uri = vim.uri_from_fname(child.dir .. '/a.txt'),
+    path = child.dir .. '/a.txt',
+    bufnr = 1,
+    sessionId = 's1',
+    label = 'bot',
+    hunks = hunks,
   })
-  eq({ told[3].via, told[3].path, told[3].hunks }, {
+  eq({ told[3].via, told[3].path, told[3].label, told[3].hunks }, {
     'disk',
     'new.txt',
+    'bot',
     { { first = 1, last = 2, n_more = 2 } },
   })
   eq(told[4], { kind = 'closed', sessionId = 's1', label = 'bot' })
@@ -423,9 +474,8 @@ end)
 test('abreast/sync names what is open, and sends the whole text when asked', function()
   local child = Child.start({ fake = true, files = { ['a.txt'] = 'one\n', ['b.txt'] = 'x\n' } })
   child:edit('a.txt')
-  child:type('oheld back')
   local uri = vim.uri_from_fname(child.dir .. '/a.txt')
-  child:lua('fake.log = {} fake.ask(1, "abreast/sync", ...)', {
+  child:lua('fake.log = {} fake.ask(1, "abreast/sync", ...) vim.cmd("normal! oheld back")', {
     uris = { uri, vim.uri_from_fname(child.dir .. '/b.txt') },
     full = { uri },
   })
@@ -436,16 +486,18 @@ test('abreast/sync names what is open, and sends the whole text when asked', fun
     return vim.tbl_filter(function(entry) return entry[2] ~= 'abreast/documentState' end, fake.log)
   ]])
   eq(#log, 3)
-  T.ok(log[1][3].contentChanges[1].range, 'first what was held back')
+  T.ok(log[1][3].contentChanges[1].range, 'first what was not sent yet')
   eq(log[2][3].contentChanges, { { text = 'one\nheld back\n' } })
   local version = log[2][3].textDocument.version
   eq(log[3][1], 'reply')
   eq(result, { documents = { [uri] = { instance = 1, version = version, dirty = true } } })
   -- The next keystroke has a version of its own.
-  child:type('!')
+  child:type('i!')
   child:lua([[require('abreast.client').get().wire:flush()]])
-  local last = child:lua('return fake.log[#fake.log]')
-  T.ok(last[3].textDocument.version > version, vim.inspect(last))
+  local last = child:lua([[
+    return vim.tbl_filter(function(entry) return entry[3].contentChanges end, fake.log)
+  ]])
+  T.ok(last[#last][3].textDocument.version > version, vim.inspect(last))
 end)
 
 test('documentState tells what text does not', function()

@@ -414,7 +414,9 @@ test("without 'autoread', a newer file is a conflict too", function()
   child:must('read', { path = 'a.txt' })
   T.write(child.dir .. '/a.txt', 'newer\ntwo\n')
   eq(child:must('read', { path = 'a.txt' }).text, 'one\ntwo\n')
-  child:refused('FS_CONFLICT', 'edit', { path = 'a.txt', oldString = 'two', newString = '2' })
+  local err =
+    child:refused('FS_CONFLICT', 'edit', { path = 'a.txt', oldString = 'two', newString = '2' })
+  T.has(err.message, 'newer than the editor')
   child:cmd('edit!')
   child:shared()
   edit(child, 'two', '2', 'newer\n2\n')
@@ -445,4 +447,90 @@ test('saving with a final line end that was missing is no change', function()
   child:cmd('write')
   child:must('edit', { path = 'a.txt', oldString = 'two', newString = '2' })
   child:in_step()
+end)
+
+test('beside a preview of `:s`, an edit waits for its end, and is refused in the end', function()
+  local child = start({ ['a.txt'] = 'A\nx = 1\nB\nx = 1\nC\nx = 1\n' })
+  child:must('read', { path = 'a.txt' })
+  child:type(':s/zz/y')
+  local top = { path = 'a.txt', oldString = 'A\n', newString = 'N1\nN2\nA\n' }
+  local call = child:begin('edit', top)
+  child:type('y')
+  eq(child:lines()[1], 'A')
+  child:type('<Esc>')
+  local result, err = child:outcome(call)
+  T.ok(result, vim.inspect(err))
+  child:must('edit', { path = 'a.txt', oldString = 'C\nx = 1', newString = 'C\nx = 2' })
+  eq(child:lines(), { 'N1', 'N2', 'A', 'x = 1', 'B', 'x = 1', 'C', 'x = 2' })
+  child:in_step()
+  child:type(':%s/x/y')
+  local refused = child:refused('FS_EDITOR_REJECTED', 'edit', {
+    path = 'a.txt',
+    oldString = 'B\n',
+    newString = 'BB\n',
+  })
+  T.has(refused.message, 'command line')
+  child:type('/<CR>')
+  child:in_step()
+end)
+
+test('what another plugin changes during a preview makes agents stale, and is read', function()
+  for _, keys in ipairs({ '<Esc>', '/<CR>' }) do
+    local child = start({ ['a.txt'] = 'A\nx = 1\nB\nx = 1\n' })
+    child:must('read', { path = 'a.txt' })
+    child:type(':s/A/b')
+    child:lua([[vim.api.nvim_buf_set_lines(0, 0, 1, true, { 'X' })]])
+    child:in_step('during the preview')
+    child:lua([[vim.api.nvim_buf_set_lines(0, 0, 0, true, { 'other plugin' })]])
+    child:type(keys)
+    child:refused('FS_STALE_VERSION', 'edit', {
+      path = 'a.txt',
+      oldString = 'B\nx = 1',
+      newString = 'B\nx = 2',
+    })
+    child:in_step('after it')
+    child:type('oy<Esc>')
+    child:in_step('and later')
+  end
+end)
+
+test(
+  'a buffer that somebody detaches is not shared, and its file is not written under it',
+  function()
+    local child = start({ ['a.txt'] = 'one\ntwo\n', ['b.txt'] = 'x\n' })
+    child:must('read', { path = 'a.txt' })
+    child:type('Omine<Esc>')
+    child:lua([[vim.lsp.buf_detach_client(0, require('abreast.client').get().client_id)]])
+    local err = child:refused('FS_OPEN', 'write', { path = 'a.txt', content = 'agent\n' })
+    T.has(err.message, 'open')
+    eq(T.read(child.dir .. '/a.txt'), 'one\ntwo\n')
+    eq(#child:lua([[return require('abreast').status().unsynced]]), 1)
+    -- Writing shares it again, as any file.
+    child:cmd('write')
+    child:shared()
+    child:in_step()
+    edit(child, 'two', 'TWO', 'mine\none\nTWO\n')
+    for _, command in ipairs({
+      'edit! b.txt',
+      'file c.txt',
+      'saveas! d.txt',
+      'edit! b.txt',
+      'bwipeout',
+    }) do
+      child:cmd('silent ' .. command)
+      eq(child:lua([[return require('abreast').status().unsynced]]), {}, command)
+    end
+    child:must('read', { path = 'a.txt' })
+  end
+)
+
+test('a file that was deleted goes on as its buffer', function()
+  local child = start({ ['a.txt'] = 'one\ntwo\n' })
+  child:must('read', { path = 'a.txt' })
+  os.remove(child.dir .. '/a.txt')
+  child:cmd('silent! checktime')
+  edit(child, 'two', '2', 'one\n2\n')
+  eq(T.read(child.dir .. '/a.txt'), nil)
+  child:cmd('silent write')
+  edit(child, 'one', '1', '1\n2\n')
 end)

@@ -419,9 +419,9 @@ end)
 
 test('every didChange precedes the answer, and the answer tells its version', function()
   local child = start()
-  child:type('Ohuman')
   child:lua('fake.log = {}')
   local it = params(child, { { name = 'a.txt', edits = two, old = { 'two' } } })
+  child:type('Ohuman')
   refused(child, 'version', it)
   it = params(child, {
     { name = 'a.txt', edits = { edit(2, 0, 2, 3, 'TWO') }, old = { 'two' } },
@@ -463,29 +463,63 @@ test('nothing is put into the change list, the marks of changes, or the messages
   eq(child:messages(), '')
 end)
 
-test('a Neovim whose flush sends nothing does not get an edit past the guard', function()
-  local child = start()
-  child:lua([[require('abreast.client').get().wire.flush = function() end]])
-  local it = params(child, { { name = 'a.txt', edits = two, old = { 'two' } } })
-  child:type('otwo<Esc>')
-  refused(child, 'version', it)
-  eq(child:lua('return fake.log[#fake.log - 1][3].contentChanges'), {
-    { text = 'one\ntwo\ntwo\nthree\n' },
-  })
-  -- What Neovim reports later is in that text already.
-  child:type('Gofour<Esc>')
-  local log = T.wait('the late report', function()
-    local log = child:lua('return fake.log')
-    return log[#log][2] == 'textDocument/didChange' and log
-  end)
-  eq(log[#log][3].contentChanges, { { text = 'one\ntwo\ntwo\nthree\nfour\n' } })
-  child:type('gg0x')
-  log = T.wait('the next report', function()
-    local later = child:lua('return fake.log')
-    return #later > #log and later
-  end)
-  T.ok(log[#log][3].contentChanges[1].range, 'then changes as usual')
+local function numbered()
+  local lines = {}
+  for idx = 1, 12 do
+    lines[idx] = ('line %d'):format(idx)
+  end
+  return table.concat(lines, '\n') .. '\n'
+end
+
+--- What was sent of the document's changes.
+--- @param child Child
+--- @return table[]
+local function changes_sent(child)
+  return child:lua([[
+    local changes = {}
+    for _, entry in ipairs(fake.log) do
+      if entry[2] == 'textDocument/didChange' then
+        vim.list_extend(changes, entry[3].contentChanges)
+      end
+    end
+    return changes
+  ]])
+end
+
+test('what a preview keeps from every listener is sent all the same', function()
+  for _, new in ipairs({ 'other plugin', 'x' }) do
+    local child = start({ ['a.txt'] = 'one\nt\ntwo\n' })
+    child:type(':s/zz/y')
+    -- Of the same length, so that nothing but the tick tells.
+    child:lua([[vim.api.nvim_buf_set_lines(0, 1, 2, true, { ... })]], new)
+    child:type('<Esc>')
+    child:type('Gothree<Esc>')
+    child:lua([[require('abreast.client').get().wire:flush()]])
+    local changes = changes_sent(child)
+    eq(changes[#changes].text, ('one\n%s\ntwo\nthree\n'):format(new))
+    child:type('ggox<Esc>')
+    child:lua([[require('abreast.client').get().wire:flush()]])
+    changes = changes_sent(child)
+    T.ok(changes[#changes].range, 'then changes as usual')
+  end
 end)
+
+test(
+  'typing, undoing, writing and reloading are told as changes, never as the whole text',
+  function()
+    local child = start({ ['a.txt'] = numbered() })
+    child:lua('fake.log = {}')
+    child:type(
+      '5Gdd3Gp:%s/line/word/<CR>uu<C-r>gg3Jxu:g/1/d<CR>u:3m$<CR>Go<CR>x<Esc>vipr.:w<CR>ix<Esc>'
+    )
+    child:type('5G>>5G<C-v>jIab<Esc>:w<CR>:e!<CR>Rabc<Esc>:sort!<CR>u:%d<CR>u')
+    child:lua([[require('abreast.client').get().wire:flush()]])
+    T.ok(#changes_sent(child) > 20, 'changes')
+    for _, change in ipairs(changes_sent(child)) do
+      T.ok(change.range, vim.inspect(change))
+    end
+  end
+)
 
 test("a user's patch of vim.lsp.util changes nothing", function()
   local child = start()
@@ -543,14 +577,6 @@ local top = function(child)
   })
 end
 
-local function numbered()
-  local lines = {}
-  for idx = 1, 12 do
-    lines[idx] = ('line %d'):format(idx)
-  end
-  return table.concat(lines, '\n') .. '\n'
-end
-
 for keys, what in pairs({
   ['5GVj'] = 'a linewise selection',
   ['6GVk'] = 'a linewise selection upwards',
@@ -578,6 +604,9 @@ for _, case in ipairs({
   { 'a block append', '5G<C-v>jj$Aab', 'c<Esc>', 3 },
   { 'a completion', '5Gol<C-n>', '<C-n><Esc>', 1 },
   { 'a selection to be replaced', '5Gveh<C-g>', 'x<Esc>', 1 },
+  { 'a command line', ':%s/line/word', '/<CR>', 1 },
+  { 'an expression in a command line', ':s/zz/<C-r>=', '1<CR><Esc>', 1 },
+  { 'a command line that is abandoned', ':s/zz/y', '<Esc>', 1 },
 }) do
   local what, begin_keys, end_keys = unpack(case)
   test(what .. ' is waited for, and then both are there', function()

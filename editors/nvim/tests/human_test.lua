@@ -132,6 +132,33 @@ test('marks go by themselves after a while', function()
   end)
 end)
 
+test('a mark goes when its line is no longer as the agent left it', function()
+  local child = start()
+  local function wait_for(expected)
+    T.wait(('%d marks'):format(expected), function()
+      return #marks(child) == expected
+    end)
+  end
+  edit(child, 'two', '2')
+  child:type('Goelsewhere<Esc>')
+  wait_for(2)
+  child:type('uu')
+  eq(child:lines(), { 'one', 'two', 'three' })
+  wait_for(0)
+  for _, deleted in ipairs({ 'one\n', 'two\n' }) do
+    edit(child, deleted, '')
+    wait_for(2)
+    child:type('u')
+    wait_for(0)
+  end
+  edit(child, 'two\nthree', '2\n3')
+  child:type('2GAx<Esc>')
+  wait_for(1)
+  child:cmd('Abreast clear')
+  edit(child, '3', '4')
+  wait_for(2)
+end)
+
 test('marks can be switched off, and their groups linked', function()
   local child = start({ options = '{ highlight = { enabled = false } }' })
   edit(child, 'two', '2')
@@ -174,16 +201,24 @@ test(':Abreast status names the sidecar, the workspace and the sessions', functi
   T.has(messages, Child.sidecar())
   T.has(messages, 'workspace  ' .. child.dir)
   T.has(messages, 'documents  1')
-  T.has(messages, 'session    bot: 1 files seen, 0 of them stale')
+  T.has(messages, 'session    bot: 1 file seen, 0 of them stale')
 end)
 
 test(':Abreast log shows what happened, and no content', function()
   local child = start()
   child:cmd('setlocal nomodifiable')
   child:call('edit', { path = 'a.txt', oldString = 'two', newString = 'secret' })
+  child:call('apply', {
+    changes = {
+      { kind = 'edit', path = 'a.txt', oldString = 'two', newString = 'secret' },
+      { kind = 'edit', path = 'unseen.txt', oldString = 'two', newString = 'secret' },
+    },
+  })
   child:cmd('Abreast log')
   local lines = table.concat(child:lines(), '\n')
   T.has(lines, 'info  the sidecar runs, version ')
+  T.has(lines, 'info  bot: edit of a.txt failed: FS_READ_ONLY')
+  T.has(lines, 'info  bot: apply of unseen.txt failed: FS_NOT_OBSERVED')
   T.ok(not lines:find('secret') and not lines:find('two'), lines)
   eq(child:lua('return { vim.bo.modifiable, vim.bo.buftype }'), { false, 'nofile' })
 end)
@@ -207,6 +242,8 @@ test(
   function()
     for _, keys in ipairs({ 'Ax', 'v', '<C-v>', 'V', ':', '/', 'R', 'qa', '<C-w>s', 'q:' }) do
       local child = start()
+      -- Without previews, a command line disturbs nobody.
+      child:cmd('set inccommand=')
       child:type(keys)
       local name = child.dir .. '/a.txt'
       child:must('read', { path = name })

@@ -158,17 +158,94 @@ test('a wrong option of the sidecar is told in its own words', function()
   T.ok(not child:messages():find('traceback'), child:messages())
 end)
 
-test('a wrong option of the plugin is told, and the defaults hold', function()
-  local child = Child.start({ files = { ['a.txt'] = 'x\n' }, options = '{ autostrat = true }' })
-  child:cmd('edit a.txt')
-  wait_for_message(child, 'there is no option "autostrat"; see :help abreast-options')
-  for options, message in pairs({
-    ['{ max_bytes = "many" }'] = 'option "max_bytes" must be a number, not a string',
-    ['{ highlight = { sing = "x" } }'] = 'there is no option "highlight.sing"',
-    ['{ log_level = "loud" }'] = 'option "log_level" must be one of error, warn,',
+test('a wrong option of the plugin is told, and its default holds', function()
+  local init = T.workspace() .. '/init.lua'
+  T.write(
+    init,
+    [[
+    require('abreast').setup({
+      autostrat = true,
+      max_bytes = 'many',
+      log_level = 'loud',
+      highlight = { sing = 'x', sign = '!' },
+      notify = false,
+    })
+    vim.g.after = 'the rest of the configuration'
+  ]]
+  )
+  local child = Child.start({ files = { ['a.txt'] = 'x\n' }, args = { '-u', init } })
+  for _, message in ipairs({
+    'there is no option "autostrat"; see :help abreast-options',
+    'option "max_bytes" must be a number, not a string',
+    'there is no option "highlight.sing"',
+    'option "log_level" must be one of error, warn,',
   }) do
-    local err = child:lua(('return select(2, pcall(require("abreast").setup, %s))'):format(options))
-    T.has(err, message)
+    wait_for_message(child, message)
+  end
+  eq(child:lua('return vim.g.after'), 'the rest of the configuration')
+  eq(
+    child:lua([[
+      local config = require('abreast.config').get()
+      return { config.log_level, config.highlight.sign, config.highlight.enabled, config.notify }
+    ]]),
+    { 'warn', '!', true, false }
+  )
+  child:cmd('checkhealth abreast')
+  T.has(table.concat(child:lines(), '\n'), 'ERROR there is no option "autostrat"')
+  child:lua([[require('abreast').setup('x')]])
+  wait_for_message(child, 'the options must be a table, not a string')
+end)
+
+test('options that the sidecar does not know are in the log and in :checkhealth', function()
+  local child = Child.start({
+    files = { ['a.txt'] = 'x\n' },
+    options = '{ server = { writeCoverag = "full" } }',
+  })
+  child:edit('a.txt')
+  T.wait('the warning', function()
+    return #child:lua([[return require('abreast.client').get().warnings]]) > 0
+  end)
+  child:cmd('checkhealth abreast')
+  local text = table.concat(child:lines(), '\n')
+  T.has(text, 'WARNING the sidecar warned: ')
+  T.has(text, 'writeCoverag')
+end)
+
+test('options that come too late for the sidecar are called so', function()
+  local child = Child.start({ files = { ['a.txt'] = 'x\n' } })
+  child:edit('a.txt')
+  local setup = ([[require('abreast').setup({ cmd = %q, server = ... })]]):format(Child.sidecar())
+  child:lua(setup, vim.empty_dict())
+  eq(child:messages(), '')
+  child:lua(setup, { writeCoverage = 'full' })
+  wait_for_message(child, 'the sidecar runs already: `server` takes effect with :Abreast restart')
+  child:cmd('messages clear')
+  child:cmd('Abreast restart')
+  wait_for_message(child, 'abreast: running')
+  child:lua(setup, { writeCoverage = 'full' })
+  child:session()
+  T.write(child.dir .. '/long.txt', ('x\n'):rep(50))
+  child:must('read', { path = 'long.txt', limit = 5 })
+  child:refused('FS_COVERAGE', 'write', { path = 'long.txt', content = 'y\n' })
+end)
+
+test('a program that ends at once is said once', function()
+  for _, cmd in ipairs({ 'false', 'cat' }) do
+    local child = Child.start({
+      files = { ['a.txt'] = 'x\n' },
+      options = ('{ cmd = %q }'):format(cmd),
+    })
+    child:lua([[
+      _G.said = {}
+      vim.notify = function(message) table.insert(_G.said, message) end
+    ]])
+    child:cmd('edit a.txt')
+    wait_for_state(child, 'failed')
+    for idx = 1, 3 do
+      child:session('agent' .. idx)
+      child:call('read', { path = 'a.txt' }, 'agent' .. idx)
+    end
+    eq(#child:lua('return _G.said'), 1, vim.inspect(child:lua('return _G.said')))
   end
 end)
 
@@ -282,6 +359,7 @@ end)
 
 test(':checkhealth tells what is there', function()
   local child = Child.start({ files = { ['a.txt'] = 'one\n' } })
+  local text
   local function report()
     child:cmd('checkhealth abreast')
     local lines = table.concat(child:lines(), '\n')
@@ -291,7 +369,7 @@ test(':checkhealth tells what is there', function()
   local before = report()
   T.has(before, 'it does not run yet')
   child:edit('a.txt')
-  local text = report()
+  text = report()
   for _, line in ipairs({
     'OK version 0.',
     "OK 'autoread' is on",
@@ -302,6 +380,7 @@ test(':checkhealth tells what is there', function()
     'OK edits of agents are checked by the strict handler',
     'OK positions are counted in utf-8',
     'OK agents may write below ' .. child.dir,
+    'OK but not what matches .git/**',
     'OK 1 shared with agents',
   }) do
     T.has(text, line)
@@ -319,6 +398,19 @@ test(':checkhealth tells what is there', function()
   T.has(text, "WARNING 'autoread' is off")
   T.has(text, 'ERROR another plugin replaced the handler of workspace/applyEdit')
   T.has(text, 'changed on disk and in the buffer')
+  for containment, words in pairs({
+    readOnly = 'OK agents may write nothing',
+    none = 'WARNING agents may write everywhere',
+  }) do
+    child = Child.start({
+      files = { ['a.txt'] = 'one\n' },
+      options = ('{ server = { containment = %q } }'):format(containment),
+    })
+    child:edit('a.txt')
+    text = report()
+    T.has(text, words)
+    T.ok(not text:find('write below'), text)
+  end
   local missing = Child.start({ options = '{ cmd = "/nonexistent" }' })
   missing:cmd('checkhealth abreast')
   T.has(table.concat(missing:lines(), '\n'), 'ERROR the option `cmd` names "/nonexistent"')

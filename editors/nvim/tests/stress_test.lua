@@ -71,8 +71,22 @@ local function type_along(child, seed, options)
   child:type('<Esc><Esc>')
 end
 
+--- Another plugin, which changes the buffer while the human types a command line: nobody is told
+--- by Neovim where that shows a preview.
+local OTHER_PLUGIN = [[
+  _G.n_swallowed = 0
+  _G.timer = vim.uv.new_timer()
+  timer:start(0, 5, vim.schedule_wrap(function()
+    if vim.fn.getcmdtype() == ':' and vim.fn.getcmdline():find('s/') and n_swallowed < 1000 then
+      n_swallowed = n_swallowed + 1
+      local line = ('plugin t%d'):format(900000 + n_swallowed)
+      vim.api.nvim_buf_set_lines(0, 0, 1, true, { line })
+    end
+  end))
+]]
+
 --- @param seed integer
---- @param options { buffers: boolean, reload: boolean }
+--- @param options { buffers: boolean, reload: boolean, previews: boolean, plugin: boolean }
 local function stress(seed, options)
   local child = Child.start({ files = { ['a.txt'] = content('a'), ['b.txt'] = content('b') } })
   child:edit('a.txt')
@@ -87,6 +101,9 @@ local function stress(seed, options)
   local paths = { child.dir .. '/a.txt', options.buffers and child.dir .. '/b.txt' or nil }
   if not options.buffers then
     child:cmd('buffer a.txt')
+  end
+  if options.plugin then
+    child:lua(OTHER_PLUGIN)
   end
   start_agent(
     child,
@@ -115,12 +132,14 @@ for _, seed in ipairs(seeds) do
   test(
     ('seed %d: two documents: nothing is corrupted, no success is false'):format(seed),
     function()
-      stress(seed, { buffers = true, reload = true })
+      local child = stress(seed, { buffers = true, reload = true, previews = true, plugin = true })
+      T.say(('        %d changes in previews'):format(child:lua('return n_swallowed')))
     end
   )
 
   test(('seed %d: undo goes back to the start, and redo to the end'):format(seed), function()
-    local child = stress(seed + 100, { buffers = false, reload = false })
+    local child =
+      stress(seed + 100, { buffers = false, reload = false, previews = true, plugin = false })
     child:cmd('buffer a.txt')
     local final = child:text()
     child:cmd('silent undo 0')
@@ -180,7 +199,7 @@ test('negative control: with the stock handler and trustClient, the same corrupt
   end]],
     true
   )
-  type_along(child, 21, { buffers = false, reload = true })
+  type_along(child, 21, { buffers = false, reload = true, previews = false })
   local counts = child:lua('return agent.counts')
   T.say(('        stock: %s'):format(vim.inspect(counts):gsub('%s+', ' ')))
   T.ok(counts.corrupted > 0, 'the stress corrupts nothing')

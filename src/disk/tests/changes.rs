@@ -7,7 +7,7 @@ use super::*;
 /// Makes changes in a folder and shows what came of them.
 #[track_caller]
 fn check(folder: &Folder, changes: &[DiskChange], expected: &str, shows: &str) {
-    assert_eq!(outcome(change(changes)), expected);
+    assert_eq!(outcome(folder.change(changes)), expected);
     assert_eq!(folder.shows(), shows);
 }
 
@@ -134,12 +134,12 @@ fn aborting_removes_everything_even_made_directories() {
         folder.create("new/dir/b", "B"),
         folder.create("other/b", "B"),
     ];
-    let staged = RealDisk::new().stage(&changes).expect("staged");
+    let staged = folder.disk.stage(&changes).expect("staged");
     assert_eq!(staged.changes().len(), 3);
     folder.write("other/mine", "M");
-    RealDisk::new().abort(staged);
+    folder.disk.abort(staged);
     assert_eq!(folder.shows(), "a=A other/ other/mine=M");
-    drop(RealDisk::new().stage(&changes).expect("staged"));
+    drop(folder.disk.stage(&changes).expect("staged"));
     assert_eq!(folder.shows(), "a=A other/ other/mine=M");
 }
 
@@ -207,7 +207,7 @@ fn what_changed_between_stage_and_commit_is_stale() {
             "rename" => [folder.rename("a", "b", "A")],
             _ => [folder.create("b", "B")],
         };
-        let staged = RealDisk::new().stage(&changes).expect("staged");
+        let staged = folder.disk.stage(&changes).expect("staged");
         match human {
             "save" => folder.write("a", "human"),
             "remove" => fs::remove_file(folder.path("a")).expect("removed"),
@@ -226,7 +226,7 @@ fn what_changed_between_stage_and_commit_is_stale() {
             }
             _ => folder.write("a", "A"),
         }
-        let result = outcome(RealDisk::new().commit(staged));
+        let result = outcome(folder.disk.commit(staged));
         assert_eq!(
             (&result[..], &folder.shows()[..]),
             (expected, shows),
@@ -242,7 +242,9 @@ fn mode_and_special_bits_are_kept() {
     ] {
         let folder = Folder::new(&[("a", "A")]);
         folder.chmod("a", mode);
-        change(&[folder.replace("a", "A", "x")]).expect("replaced");
+        folder
+            .change(&[folder.replace("a", "A", "x")])
+            .expect("replaced");
         assert_eq!(format!("{:o}", folder.mode("a")), format!("{mode:o}"));
     }
 }
@@ -250,11 +252,12 @@ fn mode_and_special_bits_are_kept() {
 #[test]
 fn a_mode_given_after_staging_is_kept() {
     let folder = Folder::new(&[("a", "A")]);
-    let staged = RealDisk::new()
+    let staged = folder
+        .disk
         .stage(&[folder.replace("a", "A", "x")])
         .expect("staged");
     folder.chmod("a", 0o751);
-    RealDisk::new().commit(staged).expect("committed");
+    folder.disk.commit(staged).expect("committed");
     assert_eq!(
         (folder.mode("a"), folder.shows()),
         (0o751, "a=x".to_string())
@@ -294,7 +297,7 @@ fn owner_attributes_and_acl_are_kept() {
         folder.replace("a", "A", "x"),
         folder.replace("plain", "P", "y"),
     ];
-    change(&changes).expect("replaced");
+    folder.change(&changes).expect("replaced");
     let get = |path: &Path, name| {
         let mut value = [0; 100];
         rustix::fs::getxattr(path, name, &mut value[..]).map(|n_bytes| value[..n_bytes].to_vec())
@@ -308,7 +311,9 @@ fn owner_attributes_and_acl_are_kept() {
 #[test]
 fn a_new_file_has_the_mode_that_the_system_gives() {
     let folder = Folder::new(&[("by_hand", "")]);
-    change(&[folder.create("made", ""), folder.create("dir/made", "")]).expect("created");
+    folder
+        .change(&[folder.create("made", ""), folder.create("dir/made", "")])
+        .expect("created");
     assert_eq!(folder.mode("made"), folder.mode("by_hand"));
     fs::create_dir(folder.path("dir_by_hand")).expect("made");
     assert_eq!(folder.mode("dir"), folder.mode("dir_by_hand"));
@@ -348,9 +353,9 @@ fn all_names_of_a_file_show_the_change() {
         folder.replace("a", "old text", "new"),
         folder.create("c", "C"),
     ];
-    let staged = RealDisk::new().stage(&changes).expect("staged");
+    let staged = folder.disk.stage(&changes).expect("staged");
     assert_eq!(staged.in_place(), [true, false]);
-    let committed = RealDisk::new().commit(staged).expect("committed");
+    let committed = folder.disk.commit(staged).expect("committed");
     assert_eq!(committed.in_place, [true, false]);
     assert_eq!(folder.shows(), "a=new b=new c=C");
     let changes = [
@@ -359,7 +364,7 @@ fn all_names_of_a_file_show_the_change() {
         folder.rename("a", "d", "short"),
     ];
     assert_eq!(
-        outcome(change(&changes)),
+        outcome(folder.change(&changes)),
         "2 Stale: the file has another content"
     );
     assert_eq!(folder.shows(), "a=new b=new c=C");
@@ -368,11 +373,12 @@ fn all_names_of_a_file_show_the_change() {
 #[test]
 fn a_name_given_after_staging_makes_the_change_stale() {
     let folder = Folder::new(&[("a", "A")]);
-    let staged = RealDisk::new()
+    let staged = folder
+        .disk
         .stage(&[folder.replace("a", "A", "x")])
         .expect("staged");
     fs::hard_link(folder.path("a"), folder.path("b")).expect("linked");
-    let result = outcome(RealDisk::new().commit(staged));
+    let result = outcome(folder.disk.commit(staged));
     assert_eq!(result, "0 Stale: the file has got another name");
     assert_eq!(folder.shows(), "a=A b=A");
 }
@@ -382,11 +388,19 @@ fn the_longest_names_work() {
     let name = "n".repeat(255);
     let folder = Folder::new(&[]);
     let other = "m".repeat(255);
-    change(&[folder.create(&name, "1")]).expect("created");
-    change(&[folder.replace(&name, "1", "2")]).expect("replaced");
-    change(&[folder.rename(&name, &other, "2")]).expect("renamed");
+    folder
+        .change(&[folder.create(&name, "1")])
+        .expect("created");
+    folder
+        .change(&[folder.replace(&name, "1", "2")])
+        .expect("replaced");
+    folder
+        .change(&[folder.rename(&name, &other, "2")])
+        .expect("renamed");
     assert_eq!(folder.shows(), format!("{other}=2"));
-    change(&[folder.delete(&other, "2")]).expect("deleted");
+    folder
+        .change(&[folder.delete(&other, "2")])
+        .expect("deleted");
     assert_eq!(folder.shows(), "");
 }
 
@@ -398,12 +412,12 @@ fn a_directory_moved_away_or_swapped_for_a_link_is_not_followed() {
             folder.replace("z", "Z", "x"),
             folder.replace("dir/a", "A", "x"),
         ];
-        let staged = RealDisk::new().stage(&changes).expect("staged");
+        let staged = folder.disk.stage(&changes).expect("staged");
         fs::rename(folder.path("dir"), folder.path("moved")).expect("renamed");
         if swap == "link" {
             symlink("secret", folder.path("dir")).expect("linked");
         }
-        let result = outcome(RealDisk::new().commit(staged));
+        let result = outcome(folder.disk.commit(staged));
         assert_eq!(
             result,
             "1 Stale: the directory of the file was moved or removed"

@@ -61,7 +61,7 @@ fn check(errno: Errno, missing: Missing) {
     for n in 0.. {
         let (folder, changes) = fixture();
         let (fs, n_calls) = failing_at(n, errno, missing);
-        let result = change_on(&fs, &changes);
+        let result = change_on(&folder.disk_on(&fs), &changes);
         let context = format!("call {n} fails with {errno}: {result:?}");
         assert_eq!(folder.mode("a"), 0o751, "{context}");
         match result {
@@ -122,7 +122,10 @@ fn check_refused(refused: Call, expected: &str) {
         }
     });
     let changes = [folder.create("b", "B"), folder.replace("a", "A", "x")];
-    assert_eq!(outcome(change_on(&fs, &changes)), expected);
+    assert_eq!(
+        outcome(change_on(&folder.ready_disk_on(&fs), &changes)),
+        expected
+    );
     assert_eq!(folder.shows(), "a=A");
 }
 
@@ -161,7 +164,7 @@ fn a_file_whose_owner_cannot_be_kept_is_changed_in_place() {
         }
     });
     let changes = [folder.replace("a", "A", "x"), folder.replace("b", "B", "y")];
-    let committed = change_on(&fs, &changes).expect("committed");
+    let committed = change_on(&folder.ready_disk_on(&fs), &changes).expect("committed");
     assert_eq!(committed.in_place, [true, false]);
     assert_eq!(folder.shows(), "a=x b=y");
 }
@@ -180,7 +183,7 @@ fn what_cannot_be_taken_back_is_kept_and_reported() {
         Ok(())
     });
     let changes = [folder.replace("a", "A", "x"), folder.replace("b", "B", "y")];
-    let failure = change_on(&fs, &changes).expect_err("failed");
+    let failure = change_on(&folder.ready_disk_on(&fs), &changes).expect_err("failed");
     assert!(!failure.rolled_back);
     assert_eq!((failure.change, &failure.unrestored[..]), (1, &[0][..]));
     let [kept] = &failure.kept[..] else {
@@ -204,7 +207,8 @@ fn residue_is_reported_with_the_success() {
             Ok(())
         }
     });
-    let committed = change_on(&fs, &[folder.replace("a", "A", "x")]).expect("committed");
+    let committed =
+        change_on(&folder.ready_disk_on(&fs), &[folder.replace("a", "A", "x")]).expect("committed");
     assert_eq!(committed.residue.len(), 1);
     assert_eq!(fs::read_to_string(folder.path("a")).expect("read"), "x");
 }

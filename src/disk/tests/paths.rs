@@ -84,9 +84,11 @@ fn a_missing_file_has_the_identity_that_it_will_have() {
     ] {
         check_resolve(&folder, spelling, &format!("{identity} missing"));
         let changes = [folder.create(identity, "")];
-        change(&changes).expect("created");
+        folder.change(&changes).expect("created");
         check_resolve(&folder, spelling, identity);
-        change(&[folder.delete(identity, "")]).expect("deleted");
+        folder
+            .change(&[folder.delete(identity, "")])
+            .expect("deleted");
     }
 }
 
@@ -167,7 +169,7 @@ fn only_regular_files_are_read() {
             },
             DiskChange::Delete { path, expected },
         ] {
-            let failure = RealDisk::new().stage(&[change]).expect_err("refused");
+            let failure = folder.disk.stage(&[change]).expect_err("refused");
             assert_eq!(
                 failure.error,
                 DiskError::new(DiskErrorKind::NotRegularFile, what)
@@ -220,8 +222,12 @@ fn files_that_tell_no_size_are_read_to_their_end() {
 fn large_texts_come_back_whole() {
     let folder = Folder::new(&[]);
     let long = "0123456789abcdef".repeat(40_000);
-    change(&[folder.create("a.txt", &long)]).expect("created");
+    folder
+        .change(&[folder.create("a.txt", &long)])
+        .expect("created");
     check_look(&folder.path("a.txt"), 640_000, &format!("text {long}"));
-    change(&[folder.replace("a.txt", &long, "short")]).expect("replaced");
+    folder
+        .change(&[folder.replace("a.txt", &long, "short")])
+        .expect("replaced");
     check_look(&folder.path("a.txt"), 640_000, "text short");
 }

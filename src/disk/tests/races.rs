@@ -7,7 +7,6 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::{Duration, Instant},
 };
 
 use rustix::io::Errno;
@@ -81,14 +80,17 @@ fn check(human: Human, missing: &'static [Call], is_doomed: bool) {
             changes.push(folder.create("e", "E"));
         }
         let (fs, acted) = act_at(&folder, human, n, missing);
-        let staged = stage::stage(&fs, &changes);
+        let disk = folder.disk_on(&fs);
+        let staged = disk.stage(&changes);
         if is_doomed {
             folder.write("e", "theirs");
         }
-        let mut result = staged.and_then(commit::commit);
-        if let Ok(committed) = &mut result {
+        let result = staged.and_then(|staged| disk.commit(staged));
+        if result.is_ok() {
             // Seen once, taken the second time.
-            let late = [(); 3].map(|()| RealDisk::new().look_back(&mut committed.watch).len());
+            let watched = std::mem::take(&mut *lock(&disk.watched));
+            folder.disk.watch(watched);
+            let late = [(); 3].map(|()| folder.disk.look_back().len());
             assert!(matches!(late, [0, 0 | 1, 0]), "{late:?}");
         }
         let call = *acted.lock().expect("no panic");
@@ -174,8 +176,16 @@ fn late_saves_are_put_where_their_writers_believe_them_to_be() {
         } else {
             [folder.replace("a", "old", "ours")]
         };
-        let mut watch = change(&changes).expect("changed").watch;
-        let mut look_back = || RealDisk::new().look_back(&mut watch);
+        folder.change(&changes).expect("changed");
+        let mut kept_texts = Vec::new();
+        let mut look_back = || {
+            let saves = folder.disk.look_back();
+            for kept in saves.iter().filter_map(|it| it.kept.as_ref()) {
+                kept_texts.push(fs::read_to_string(kept).expect("kept"));
+                fs::remove_file(kept).expect("kept");
+            }
+            saves
+        };
         assert_eq!(look_back(), []);
         match after {
             "a save" | "a creation, of a deletion" => folder.write("a", "newer"),
@@ -188,21 +198,18 @@ fn late_saves_are_put_where_their_writers_believe_them_to_be() {
         assert_eq!(look_back().len(), 1);
         writer.write_all_at(b"late", 0).expect("written");
         assert_eq!(look_back(), []);
-        let restored = expected == "a=late";
-        let late = LateSave {
-            change: 0,
-            path: path.clone(),
-            bytes: b"late".to_vec(),
-            restored,
+        let saves = look_back();
+        let [LateSave { path: at, kept }] = &saves[..] else {
+            panic!("{after}: {saves:?}")
         };
-        assert_eq!(
-            (look_back(), look_back()),
-            (vec![late], Vec::new()),
-            "{after}"
-        );
+        assert_eq!((at, look_back()), (&path, Vec::new()), "{after}");
         assert_eq!(folder.shows(), expected, "{after}");
-        if restored {
+        if expected == "a=late" {
+            assert_eq!(kept, &None);
+            assert_eq!(kept_texts, [""; 0]);
             assert_eq!(folder.mode("a"), 0o640);
+        } else {
+            assert_eq!(kept_texts, ["", "late"], "{after}");
         }
     }
 }
@@ -230,134 +237,42 @@ fn a_save_into_our_own_file_while_it_is_taken_back_wins() {
         }
         Ok(())
     });
-    let staged = stage::stage(&fs, &changes).expect("staged");
+    let disk = folder.ready_disk_on(&fs);
+    let staged = disk.stage(&changes).expect("staged");
     folder.write("b", "theirs");
-    let failure = commit::commit(staged).expect_err("failed");
+    let failure = disk.commit(staged).expect_err("failed");
     assert_eq!((failure.change, &failure.unrestored[..]), (1, &[0][..]));
     assert_eq!(folder.shows(), "a=human b=theirs");
 }
 
-/// A file of two lines: `H:` counts the human's saves, `A:` the agent's.
-fn parse(text: &str) -> Option<(u32, u32)> {
-    let (human, agent) = text
-        .strip_prefix("H:")?
-        .strip_suffix('\n')?
-        .split_once("\nA:")?;
-    Some((human.parse().ok()?, agent.parse().ok()?))
-}
-
-/// For how long an agent looks for late saves.
-const WATCH_MS: u64 = 200;
-
-/// What became of the work of a human and an agent on one file.
-#[derive(Debug, Default)]
-struct Count {
-    n_saves: u32,
-    n_commits: u32,
-    n_stale: u32,
-    /// Saves that the human did not find again.
-    lost: Vec<u32>,
-    /// Saves that met another save in the very moment of a change: kept beside the file, or reported.
-    kept: Vec<u32>,
-}
-
-/// A human saves about every 5 ms, as an editor that takes what is on disk; an agent changes the file all the time.
-fn race(human: Human) -> Count {
-    let folder = Folder::new(&[("a", "H:0\nA:0\n")]);
-    let end = Instant::now() + Duration::from_secs(2);
-    let mut count = Count::default();
-    thread::scope(|scope| {
-        let human_thread = scope.spawn(|| save_until(end, &folder, human));
-        let mut watches = Vec::new();
-        let mut kept_files = Vec::new();
-        while Instant::now() < end {
-            let Ok(Look::Text(Text::Flat(old))) = RealDisk::new().look(&folder.path("a"), 100)
-            else {
-                continue;
-            };
-            let Some((human, agent)) = parse(&old) else {
-                continue;
-            };
-            let new = format!("H:{human}\nA:{}\n", agent + 1);
-            match change(&[folder.replace("a", &old, &new)]) {
-                Ok(committed) => {
-                    count.n_commits += 1;
-                    watches.push((Instant::now(), committed.watch));
-                }
-                Err(failure) => {
-                    assert_eq!(failure.error.kind, DiskErrorKind::Stale, "{failure:?}");
-                    count.n_stale += 1;
-                    kept_files.extend(failure.kept);
-                }
-            }
-            let late = watches
-                .iter_mut()
-                .flat_map(|(_, watch)| RealDisk::new().look_back(watch));
-            for late in late.filter(|late| !late.restored) {
-                let text = String::from_utf8(late.bytes).expect("a text");
-                count.kept.extend(parse(&text).map(|(human, _)| human));
-            }
-            watches.retain(|(since, _)| since.elapsed() < Duration::from_millis(WATCH_MS));
+#[test]
+fn a_late_save_into_our_own_file_that_was_taken_back_is_put_in_place() {
+    let folder = Folder::new(&[("a", "A")]);
+    let path = folder.path("a");
+    let opened = Arc::new(Mutex::new(None));
+    let opening = Arc::clone(&opened);
+    // Opened while it is in place.
+    let fs = Fs::gated(move |call| {
+        if call == Call::RenameNew {
+            let file = fs::OpenOptions::new().write(true).open(&path);
+            *opening.lock().expect("no panic") = Some(file.expect("our file"));
         }
-        (count.n_saves, count.lost) = human_thread.join().expect("no panic");
-        for kept in kept_files {
-            let text = fs::read_to_string(&kept).expect("kept");
-            count.kept.extend(parse(&text).map(|(human, _)| human));
-            fs::remove_file(kept).expect("kept");
-        }
+        Ok(())
     });
-    let shows = folder.shows();
-    assert!(
-        shows.starts_with("a=") && !shows.contains(".abreast"),
-        "{shows}"
+    let disk = folder.disk_on(&fs);
+    let changes = [folder.replace("a", "A", "AA"), folder.create("b", "B")];
+    let staged = disk.stage(&changes).expect("staged");
+    folder.write("b", "theirs");
+    disk.commit(staged).expect_err("failed");
+    assert_eq!(
+        (disk.look_back(), folder.shows()),
+        (Vec::new(), "a=A b=theirs".to_string())
     );
-    count
-}
-
-/// Returns how often the human saved, and the saves that were gone when the human looked again, and stayed so.
-fn save_until(end: Instant, folder: &Folder, human: Human) -> (u32, Vec<u32>) {
-    let (path, beside) = (folder.path("a"), folder.path("human's"));
-    let (mut n_saves, mut newest, mut lost) = (0, 0, Vec::new());
-    while Instant::now() < end {
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        if let Some((found, agent)) = parse(&text) {
-            lost.retain(|&save| save != found);
-            if found != newest {
-                lost.push(newest);
-            }
-            newest = newest.max(found) + 1;
-            let text = format!("H:{newest}\nA:{agent}\n");
-            if human == Human::SavesInPlace {
-                fs::write(&path, text).expect("saved");
-            } else {
-                fs::write(&beside, text).expect("saved");
-                fs::rename(&beside, &path).expect("renamed");
-            }
-            n_saves += 1;
-        }
-        thread::sleep(Duration::from_micros(2500 + 5000 * u64::from(n_saves % 2)));
-    }
-    (n_saves, lost)
-}
-
-#[track_caller]
-fn check_race(human: Human) {
-    let count = race(human);
-    assert!(
-        count.lost.iter().all(|save| count.kept.contains(save)),
-        "{count:?}"
-    );
-    assert!(count.n_saves > 20 && count.n_commits > 5, "{count:?}");
-}
-
-#[test]
-fn no_save_in_place_is_lost_to_an_agent_that_never_rests() {
-    check_race(Human::SavesInPlace);
-}
-
-#[test]
-fn no_save_by_rename_is_lost_to_an_agent_that_never_rests() {
-    check_race(Human::SavesByRename);
+    let file = opened.lock().expect("no panic").take().expect("opened");
+    file.write_all_at(b"late", 0).expect("saved");
+    let n_saves = [(); 3].map(|()| disk.look_back().len());
+    assert_eq!(n_saves, [0, 1, 0]);
+    assert_eq!(folder.shows(), "a=late b=theirs");
 }
 
 #[test]
@@ -376,7 +291,7 @@ fn of_many_creators_one_wins_and_the_others_leave_nothing() {
                     ];
                     scope.spawn(move || {
                         barrier.wait();
-                        outcome(change(&changes))
+                        outcome(folder.change(&changes))
                     })
                 })
                 .collect();
@@ -414,11 +329,11 @@ fn creators_of_different_files_do_not_lose_their_directories_to_each_other() {
                 scope.spawn(move || {
                     let changes = [folder.create(&format!("x/y/{creator}"), "")];
                     barrier.wait();
-                    let staged = RealDisk::new().stage(&changes).expect("staged");
+                    let staged = folder.disk.stage(&changes).expect("staged");
                     if creator % 2 == 0 {
-                        RealDisk::new().abort(staged);
+                        folder.disk.abort(staged);
                     } else {
-                        RealDisk::new().commit(staged).expect("committed");
+                        folder.disk.commit(staged).expect("committed");
                     }
                 });
             }

@@ -1375,6 +1375,13 @@ impl Oracle {
         };
         for row in params["entries"].as_array().expect("entries") {
             let row = row_of(row);
+            let is_own = |it: &Author| matches!(it, Author::Session { session_id, .. } if *session_id == format!("s{name}"));
+            if !row.changed_by.is_empty() && row.changed_by.iter().all(is_own) {
+                return broken(
+                    Invariant::Ledger,
+                    format!("{}: a session is told of its own change", row.path),
+                );
+            }
             self.told_row(session, &row)?;
         }
         Ok(())

@@ -5,6 +5,7 @@
 local calm = require('abreast.calm')
 local config = require('abreast.config')
 local disk = require('abreast.disk')
+local reports = require('abreast.report')
 
 local api = vim.api
 
@@ -97,13 +98,27 @@ local function document_of(bufnr)
   end
 end
 
---- Neovim would go on to report changes under the new name, of a document that was never opened.
+--- Buffers that are about to be unloaded or renamed.
+--- @type table<integer, true>
+local is_leaving = {}
+
+--- @param bufnr integer
+local function leaves(bufnr)
+  is_leaving[bufnr] = true
+  vim.schedule(function()
+    is_leaving[bufnr] = nil
+  end)
+end
+
+--- Neovim would close the document under its new name.
 --- @param bufnr integer
 local function before_rename(bufnr)
   local wire, document = document_of(bufnr)
   if wire and document then
+    wire:settle(document)
     wire:resync(document)
   end
+  leaves(bufnr)
   local client_id = state().client_id
   if client_id and vim.lsp.buf_is_attached(bufnr, client_id) then
     vim.lsp.buf_detach_client(bufnr, client_id)
@@ -130,10 +145,22 @@ end
 
 --- @param bufnr integer
 local function on_unload(bufnr)
+  leaves(bufnr)
   disk.forget(bufnr)
   local wire, document = document_of(bufnr)
   if wire and document then
+    wire:settle(document)
     wire:resync(document)
+  end
+end
+
+--- Somebody has detached our client from a buffer that stays: its file is not to be written under
+--- it. Neovim detaches it by itself when the buffer goes or gets another name.
+--- @param bufnr integer
+local function on_detach(bufnr)
+  local wire, document = document_of(bufnr)
+  if wire and document and document.is_open and is_file(bufnr) and not is_leaving[bufnr] then
+    wire:unsync(document, document.uri .. ' was detached from the client "abreast"')
   end
 end
 
@@ -176,6 +203,7 @@ function M.watch()
     api.nvim_create_autocmd(events, { group = group, pattern = pattern, callback = callback })
   end
   calm.watch(group)
+  reports.watch(group)
   on('BufReadPre', '*', function(args)
     disk.note(args.buf)
   end)
@@ -200,6 +228,11 @@ function M.watch()
   end)
   on('BufUnload', '*', function(args)
     on_unload(args.buf)
+  end)
+  on('LspDetach', '*', function(args)
+    if args.data.client_id == state().client_id then
+      on_detach(args.buf)
+    end
   end)
   on('DirChanged', 'global', function()
     add_folder(vim.fn.getcwd(-1, -1))

@@ -2,7 +2,9 @@
 ---
 --- A pending operator, a running completion, a block insert and a selection for replacement keep
 --- line numbers that Neovim does not move along: with two lines inserted above, `d` … `d` deletes
---- three lines, and the next CTRL-N deletes what lies between (both measured in 0.11.4).
+--- three lines, and the next CTRL-N deletes what lies between (both measured in 0.11.4). And while
+--- a command line shows a preview, no listener learns of a change: syntax trees and other language
+--- servers would have another text for good.
 ---
 --- Invariant: such states are left to the human; an edit waits for their end, or is refused.
 
@@ -15,10 +17,20 @@ local WAIT_MS = 2000
 local POLL_MS = 10
 
 local is_block_insert = false
+local is_command_line = false
 
---- Learns of a block insert (`CTRL-V … I`), which looks like any other insert afterwards.
+--- Learns of a block insert (`CTRL-V … I`), which looks like any other insert afterwards, and of a
+--- command line, which may have another one inside (`CTRL-R =`).
 --- @param group integer
 function M.watch(group)
+  api.nvim_create_autocmd({ 'CmdlineEnter', 'CmdlineLeave' }, {
+    group = group,
+    pattern = ':',
+    desc = 'abreast: a command line begins or ends',
+    callback = function(args)
+      is_command_line = args.event == 'CmdlineEnter'
+    end,
+  })
   api.nvim_create_autocmd('ModeChanged', {
     group = group,
     pattern = '\22*:[iR]*',
@@ -57,6 +69,12 @@ end
 --- @param changes { first: integer, last: integer, n_more: integer }[]
 --- @return string?
 function M.reason(bufnr, changes)
+  -- Whether there is a preview of what is typed, Neovim does not tell.
+  local is_typing = is_command_line and api.nvim_get_mode().mode:find('^c')
+    or vim.fn.getcmdtype() == ':'
+  if is_typing and vim.o.inccommand ~= '' then
+    return 'the user is in the middle of a command line'
+  end
   local what = bufnr == api.nvim_get_current_buf() and busy_with()
   if not what then
     return nil

@@ -1,7 +1,7 @@
 --- The one sidecar of this Neovim: starting it, sharing buffers with it, asking it.
 ---
---- Invariant: Neovim's own LSP client tracks the documents; handlers are those of this client only,
---- and no global one is replaced. A request that was made is answered, also when the process dies.
+--- Invariant: Neovim's own LSP client runs the process; handlers are those of this client only, and
+--- no global one is replaced. A request that was made is answered, also when the process dies.
 
 local binary = require('abreast.binary')
 local buffers = require('abreast.buffers')
@@ -33,6 +33,9 @@ local CRASH_WINDOW_S = 60
 --- @field waiting fun(err: Abreast.Error?)[]
 --- @field crashes integer[] When, in seconds.
 --- @field sessions table[] As last told by the sidecar.
+--- @field used? table<string, any> The options that the process was started with.
+--- @field warnings string[] What the sidecar warned of.
+--- @field shown_problem? string Not shown a second time.
 
 --- @type Abreast.ClientState
 local it = {
@@ -48,7 +51,15 @@ local it = {
   waiting = {},
   crashes = {},
   sessions = {},
+  used = nil,
+  warnings = {},
+  shown_problem = nil,
 }
+
+local MAX_WARNINGS = 20
+
+--- Options that count when the process is started.
+local START_OPTIONS = { 'cmd', 'env', 'position_encoding', 'log_level', 'server' }
 
 --- Listeners of sessions, by session id.
 --- @type table<string, fun(entries: Abreast.LedgerEntry[])>
@@ -73,6 +84,16 @@ local function notify(message, level)
     vim.schedule(function()
       vim.notify('abreast: ' .. message, level)
     end)
+  end
+end
+
+--- Keeps the first warnings of the sidecar for `:checkhealth`.
+--- @param level string
+--- @param message string
+function M.note_warning(level, message)
+  local is_warning = level == 'error' or level == 'warn'
+  if is_warning and #it.warnings < MAX_WARNINGS then
+    table.insert(it.warnings, message)
   end
 end
 
@@ -101,7 +122,8 @@ end
 
 --- @param problem string
 local function fail(problem)
-  if it.problem ~= problem then
+  if it.shown_problem ~= problem then
+    it.shown_problem = problem
     notify(problem, vim.log.levels.ERROR)
   end
   enter('failed', problem)
@@ -153,6 +175,7 @@ end
 local function on_running()
   it.generation = it.generation + 1
   it.sessions = {}
+  it.shown_problem = nil
   -- Handlers of `enter` may already ask, so the buffers come first.
   it.state = 'running'
   buffers.on_buffers()
@@ -231,11 +254,35 @@ local function capabilities()
   return all
 end
 
+--- @return table<string, any>
+local function start_options()
+  local options = {}
+  for _, name in ipairs(START_OPTIONS) do
+    options[name] = config.get()[name]
+  end
+  return options
+end
+
+--- Says so if options were changed that the process does not have.
+function M.check_options()
+  if it.state ~= 'running' and it.state ~= 'starting' then
+    return
+  end
+  local changed = vim.tbl_filter(function(name)
+    return not vim.deep_equal(it.used[name], config.get()[name])
+  end, START_OPTIONS)
+  if #changed > 0 then
+    local what = 'the sidecar runs already: `%s` takes effect with :Abreast restart'
+    notify(what:format(table.concat(changed, '`, `')), vim.log.levels.WARN)
+  end
+end
+
 --- @param root string
 --- @return table
 local function client_config(root)
   local options = config.get()
   local wire --- @type Abreast.Wire
+  local exit_code, exit_signal = 0, 0
   local result = {
     name = 'abreast',
     root_dir = root,
@@ -243,14 +290,22 @@ local function client_config(root)
     capabilities = capabilities(),
     init_options = next(options.server) and options.server or vim.empty_dict(),
     on_init = vim.schedule_wrap(on_running),
-    on_exit = vim.schedule_wrap(function(code, signal)
+    on_exit = vim.schedule_wrap(function()
       if wire then
-        on_exit(wire, code, signal)
+        on_exit(wire, exit_code, exit_signal)
       end
     end),
   }
   result.cmd = function(dispatchers)
     local rpc
+    local told = dispatchers.on_exit
+    dispatchers = vim.tbl_extend('force', dispatchers, {
+      on_exit = function(code, signal)
+        exit_code, exit_signal = code, signal
+        -- Neovim would say it too, each time.
+        told(0, 0)
+      end,
+    })
     local cmd = options.cmd
     if type(cmd) == 'function' then
       rpc = cmd(dispatchers)
@@ -288,6 +343,8 @@ function M.start(on_ready)
     end)
   end
   it.binary = found
+  it.used = vim.deepcopy(start_options())
+  it.warnings = {}
   enter('starting')
   buffers.watch()
   local lsp_config = client_config(buffers.root_of(vim.fn.getcwd(-1, -1)))
@@ -345,6 +402,7 @@ function M.restart(on_ready)
   it.is_stopped_by_user = false
   it.crashes = {}
   it.problem = nil
+  it.shown_problem = nil
   local function start()
     M.start(on_ready)
   end
@@ -372,7 +430,7 @@ function M.ask(method, params, on_done)
   end
   return wire:request(method, params, function(err, result)
     if err then
-      on_done(failure.from_wire(err))
+      on_done(failure.from_wire(err, method))
     else
       on_done(nil, result)
     end

@@ -31,9 +31,10 @@ local function status()
   end
   client.ask('abreast/sessions', vim.empty_dict(), function(err, result)
     for _, session in ipairs(not err and result.sessions or {}) do
-      local row = '  session    %s: %d files seen, %d of them stale'
+      local row = '  session    %s: %d %s seen, %d of them stale'
       local name = session.label or session.sessionId
-      table.insert(lines, row:format(name, session.entries, session.stale))
+      local files = session.entries == 1 and 'file' or 'files'
+      table.insert(lines, row:format(name, session.entries, files, session.stale))
     end
     say(lines)
   end)

@@ -81,57 +81,73 @@ local choices = {
   log_level = { 'error', 'warn', 'info', 'debug', 'trace' },
 }
 
+--- What is wrong with an option, if anything.
+--- @param name string
+--- @param value any
+--- @return string? problem
+local function problem_of(name, value)
+  local expected = types[name]
+  if not expected then
+    return ('there is no option %q; see :help abreast-options'):format(name)
+  elseif not vim.tbl_contains(expected, type(value)) then
+    local kinds = table.concat(expected, ' or ')
+    return ('option %q must be a %s, not a %s'):format(name, kinds, type(value))
+  elseif choices[name] and not vim.tbl_contains(choices[name], value) then
+    local names = table.concat(choices[name], ', ')
+    return ('option %q must be one of %s, not %q'):format(name, names, value)
+  end
+end
+
+--- Takes over what is right.
+--- @param config table
 --- @param options table
 --- @param prefix string
---- @return string? problem
-local function check(options, prefix)
+--- @param problems string[] What is not is added here.
+local function take(config, options, prefix, problems)
   for key, value in pairs(options) do
     local name = prefix .. tostring(key)
-    local expected = types[name]
-    if not expected then
-      return ('there is no option %q; see :help abreast-options'):format(name)
-    end
-    if not vim.tbl_contains(expected, type(value)) then
-      local kinds = table.concat(expected, ' or ')
-      return ('option %q must be a %s, not a %s'):format(name, kinds, type(value))
-    end
-    if choices[name] and not vim.tbl_contains(choices[name], value) then
-      local names = table.concat(choices[name], ', ')
-      return ('option %q must be one of %s, not %q'):format(name, names, value)
+    local problem = problem_of(name, value)
+    if problem then
+      table.insert(problems, problem)
+    elseif name == 'highlight' then
+      take(config.highlight, value, 'highlight.', problems)
+    else
+      config[key] = value
     end
   end
-  return type(options.highlight) == 'table'
-      and prefix == ''
-      and check(options.highlight, 'highlight.')
-    or nil
 end
 
 --- @type Abreast.Config?
 local current
 
---- Takes the user's options; what is absent has its default.
+--- What was wrong with the options.
+--- @type string[]
+M.problems = {}
+
+--- Takes the user's options; what is absent or wrong has its default. A mistake must not end the
+--- rest of the user's configuration, so it is only shown.
 --- @param options? Abreast.Options
 function M.set(options)
-  options = options or {}
-  local problem = check(options, '')
-  if problem then
-    error('abreast: ' .. problem, 0)
+  local config = vim.deepcopy(defaults)
+  local problems = {}
+  if type(options or {}) == 'table' then
+    take(config, options or {}, '', problems)
+  else
+    table.insert(problems, ('the options must be a table, not a %s'):format(type(options)))
   end
-  local config = vim.tbl_extend('force', defaults, options)
-  config.highlight = vim.tbl_extend('force', defaults.highlight, options.highlight or {})
-  current = config
+  table.sort(problems)
+  current, M.problems = config, problems
+  for _, problem in ipairs(problems) do
+    vim.schedule(function()
+      vim.notify('abreast: ' .. problem, vim.log.levels.ERROR)
+    end)
+  end
 end
 
 --- @return Abreast.Config
 function M.get()
   if not current then
-    local ok, problem = pcall(M.set, vim.g.abreast)
-    if not ok then
-      M.set()
-      vim.schedule(function()
-        vim.notify(tostring(problem) .. ' (in g:abreast)', vim.log.levels.ERROR)
-      end)
-    end
+    M.set(vim.g.abreast)
   end
   return assert(current)
 end

@@ -19,7 +19,7 @@ local M = {}
 --- | 'SESSION_IN_USE'
 --- | 'UNKNOWN_SESSION'
 --- | 'INVALID_PARAMS'
---- | 'METHOD_NOT_FOUND' the sidecar is older than the method
+--- | 'METHOD_NOT_FOUND' this sidecar does not have the method
 --- | 'ABREAST_NOT_RUNNING' the sidecar could not be started, or was stopped
 --- | 'ABREAST_STOPPED' the sidecar ended before it answered
 
@@ -46,14 +46,19 @@ end
 
 --- From what came over the wire.
 --- @param err table
+--- @param method string What was asked.
 --- @return Abreast.Error
-function M.from_wire(err)
+function M.from_wire(err, method)
   local data = type(err.data) == 'table' and err.data or {}
   local code = data.code or names[err.code]
   if not code then
     code = type(err.code) == 'string' and err.code or 'RPC_' .. tostring(err.code)
   end
-  return M.new(code, err.message or 'no message', data)
+  local message = err.message or 'no message'
+  if code == 'METHOD_NOT_FOUND' then
+    message = ('this sidecar does not have `%s` (yet); do without it, or update it'):format(method)
+  end
+  return M.new(code, message, data)
 end
 
 return M

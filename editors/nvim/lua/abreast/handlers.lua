@@ -31,10 +31,13 @@ local function on_ledger(params)
   client().refresh_sessions()
 end
 
---- What the human knows an agent by.
+--- What the human knows an agent by, if it has a name.
 --- @param detail table
---- @return string
+--- @return string?
 local function label_of(detail)
+  if detail.label then
+    return detail.label
+  end
   local ours = require('abreast.session').all()[detail.sessionId or '']
   if ours and ours.label then
     return ours.label
@@ -44,15 +47,15 @@ local function label_of(detail)
       return session.label
     end
   end
-  return detail.sessionId or 'agent'
 end
 
 --- @param plans Abreast.BufferPlan[]
 --- @param detail table
 local function on_applied(plans, detail)
+  local label = label_of(detail)
   for _, plan in ipairs(plans) do
     local hunks = event.hunks(plan)
-    highlight.show(plan.bufnr, hunks, detail.label or label_of(detail))
+    highlight.show(plan.bufnr, hunks, label or detail.sessionId or 'agent')
     event.tell('AbreastEdit', {
       uri = plan.document.uri,
       path = vim.uri_to_fname(plan.document.uri),
@@ -60,7 +63,7 @@ local function on_applied(plans, detail)
       bufnr = plan.bufnr,
       sessionId = detail.sessionId,
       callId = detail.callId,
-      label = detail.label,
+      label = label,
       hunks = hunks,
     })
   end
@@ -102,7 +105,9 @@ function M.of(wire)
     ['abreast/reviewChanged'] = function() end,
     ['window/logMessage'] = function(_, params)
       local levels = { 'error', 'warn', 'info', 'debug' }
-      log.add(levels[params.type] or 'debug', params.message)
+      local level = levels[params.type] or 'debug'
+      log.add(level, params.message)
+      client().note_warning(level, params.message)
     end,
   }
 end

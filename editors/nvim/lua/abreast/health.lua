@@ -59,6 +59,37 @@ local function check_sidecar()
   end
 end
 
+local function check_options()
+  for _, problem in ipairs(config.problems) do
+    health.error(problem, 'correct it; until then the default holds')
+  end
+  for _, warning in ipairs(client.get().warnings) do
+    health.warn('the sidecar warned: ' .. warning, ':Abreast log shows all that it says')
+  end
+end
+
+--- @param folders table[]
+local function check_containment(folders)
+  local server = client.get().used.server
+  if server.containment == 'readOnly' then
+    health.ok('agents may write nothing (`server.containment` is "readOnly")')
+    return
+  elseif server.containment == 'none' then
+    health.warn('agents may write everywhere (`server.containment` is "none")')
+    return
+  end
+  for _, folder in ipairs(folders) do
+    health.ok('agents may write below ' .. vim.uri_to_fname(folder.uri))
+  end
+  for _, root in ipairs(server.extraRoots or {}) do
+    health.ok('agents may write below ' .. root)
+  end
+  local globs = server.protected or { '.git/**' }
+  if #globs > 0 then
+    health.ok('but not what matches ' .. table.concat(globs, ', '))
+  end
+end
+
 local function check_guard()
   local lsp_client = client.lsp_client()
   if not lsp_client or client.get().state ~= 'running' then
@@ -82,9 +113,7 @@ local function check_guard()
       ('positions are counted in %s, not %s'):format(encoding, config.get().position_encoding)
     )
   end
-  for _, folder in ipairs(lsp_client.workspace_folders or {}) do
-    health.ok('agents may write below ' .. vim.uri_to_fname(folder.uri))
-  end
+  check_containment(lsp_client.workspace_folders or {})
 end
 
 local function check_documents()
@@ -102,7 +131,8 @@ local function check_documents()
   local wire = assert(client.get().wire)
   for uri, document in pairs(wire.documents) do
     if document.is_open and document.told and document.told.conflict then
-      health.warn(uri .. ' changed on disk and in the buffer; agents cannot change it', {
+      local where = document.told.dirty and 'on disk and in the buffer' or 'on disk'
+      health.warn(('%s changed %s; agents cannot change it'):format(uri, where), {
         'write it with :w! or reload it with :e!',
       })
     end
@@ -112,6 +142,7 @@ end
 function M.check()
   check_neovim()
   check_sidecar()
+  check_options()
   check_guard()
   check_documents()
 end

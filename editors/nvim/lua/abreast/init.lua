@@ -14,6 +14,7 @@ local M = {}
 --- @param options? Abreast.Options
 function M.setup(options)
   config.set(options)
+  client.check_options()
   if vim.v.vim_did_enter == 1 then
     require('abreast.buffers').on_buffers()
   end

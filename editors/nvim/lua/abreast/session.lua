@@ -6,6 +6,7 @@
 local client = require('abreast.client')
 local event = require('abreast.event')
 local failure = require('abreast.failure')
+local log = require('abreast.log')
 local task = require('abreast.task')
 local text = require('abreast.text')
 
@@ -248,6 +249,24 @@ local function tell_disk_edits(session, params, result)
   end
 end
 
+--- Notes a call that failed, and why: the code, because messages have content of files in them.
+--- @param session Abreast.Session
+--- @param method string
+--- @param params table
+--- @param err Abreast.Error
+local function log_failure(session, method, params, err)
+  local paths = { err.data.path or params.path }
+  for _, failed in ipairs(err.data.failures or {}) do
+    if failed.path and not vim.tbl_contains(paths, failed.path) then
+      table.insert(paths, failed.path)
+    end
+  end
+  local of = #paths > 0 and ' of ' .. table.concat(paths, ', ') or ''
+  local row = '%s: %s%s failed: %s'
+  local name = session.label or session.id
+  log.add('info', row:format(name, method:gsub('^abreast/', ''), of, err.code))
+end
+
 --- Sends any request of the sidecar's protocol for this session, also of a later version than this
 --- plugin knows. `abreast/` may be left out of `method`.
 --- @param method string
@@ -265,7 +284,9 @@ function Session:request(method, params, on_done)
     local function done(err, result)
       self.cancels[token] = nil
       result = without_null(result)
-      if not err and type(result) == 'table' and result.files then
+      if err then
+        log_failure(self, method, sent, err)
+      elseif type(result) == 'table' and result.files then
         tell_disk_edits(self, sent, result)
       end
       finish(err, result)

@@ -1,23 +1,22 @@
 --- What goes over the wire to the sidecar: the documents as it knows them, and our requests.
 ---
---- Neovim's own LSP client tracks the buffers. This module stands between it and the process, sees
---- each message, and so knows exactly which instance and version of each document the sidecar has.
+--- Neovim's own LSP client says when a buffer is opened, saved and closed; what changes in it is
+--- listened for here (`report`). This module stands between the client and the process, and knows
+--- exactly which instance and version of each document the sidecar has.
 ---
---- Invariant: the sidecar can rebuild every open document from what it is sent. Where Neovim's
---- messages do not allow it, they are completed (a document that was renamed, a line end that was
---- switched, a change at the end of a text without a final line end), and a text that cannot be
---- sent at all is not: the document counts as unsynced, so that nobody writes its file.
+--- Invariant: the sidecar can rebuild every open document from what it is sent. Where changes do
+--- not say it all, the whole text is sent (a line end that was switched, a change at the end of a
+--- text without a final line end, something that nobody reported); and a text that cannot be sent
+--- at all is not: the document counts as unsynced, so that nobody writes its file.
 
 local config = require('abreast.config')
 local disk = require('abreast.disk')
+local reports = require('abreast.report')
 local text = require('abreast.text')
 
 local api = vim.api
 
 local M = {}
-
---- A notification that only makes Neovim send what is pending; it does not reach the sidecar.
-local FLUSH = '$/abreast/flush'
 
 --- @class (exact) Abreast.Document
 --- @field uri string As Neovim spells it.
@@ -26,8 +25,7 @@ local FLUSH = '$/abreast/flush'
 --- @field is_unsynced boolean Open here, but it cannot be sent.
 --- @field instance integer How often it was opened on this connection.
 --- @field version integer What was last sent.
---- @field tick integer What Neovim called it: its own number for that version.
---- @field is_ahead boolean What was sent has changes in it that Neovim has yet to report.
+--- @field report? Abreast.Report Of the buffer, while the document is open.
 --- @field endofline boolean What was last sent.
 --- @field fileformat string What was last sent.
 --- @field n_lines integer What was last sent.
@@ -39,13 +37,20 @@ local FLUSH = '$/abreast/flush'
 --- @field is_ending boolean Somebody has asked the process to end.
 --- @field private rpc table
 --- @field private pending table<fun(err: table?, result: any), true>
+--- @field private due table<Abreast.Document, true> What has changed since it was sent.
 local Wire = {}
 Wire.__index = Wire
 
 --- @param rpc table What `vim.lsp.rpc.start` returned.
 --- @return Abreast.Wire
 function M.new(rpc)
-  return setmetatable({ rpc = rpc, documents = {}, is_ending = false, pending = {} }, Wire)
+  return setmetatable({
+    rpc = rpc,
+    documents = {},
+    is_ending = false,
+    pending = {},
+    due = {},
+  }, Wire)
 end
 
 --- What Neovim's client talks to instead of the process.
@@ -70,9 +75,14 @@ function Wire:public(on_initialized)
       return rpc.request(method, params, function(err, result)
         if on_initialized(err, result) then
           rpc.terminate()
-        else
-          callback(err, result)
+          return
         end
+        local sync = vim.tbl_get(result, 'capabilities', 'textDocumentSync')
+        if type(sync) == 'table' then
+          -- Changes are listened for here; Neovim's client keeps no copy of the lines then.
+          sync.change = vim.lsp.protocol.TextDocumentSyncKind.None
+        end
+        callback(err, result)
       end, on_reply)
     end,
   }
@@ -106,8 +116,7 @@ function Wire:document(uri)
       is_unsynced = false,
       instance = 0,
       version = 0,
-      tick = 0,
-      is_ahead = false,
+      report = nil,
       endofline = true,
       fileformat = 'unix',
       n_lines = 0,
@@ -160,18 +169,10 @@ function Wire:of_buffer(bufnr)
   return document and self:buffer(document) == bufnr and document or nil
 end
 
---- Neovim's number for the text as it is, sent or held back.
---- @param bufnr integer
---- @return integer?
-local function tick_of(bufnr)
-  return vim.tbl_get(vim.lsp.util, 'buf_versions', bufnr)
-end
-
 --- Notes that the sidecar has the text as it is.
 --- @param document Abreast.Document
 --- @param bufnr integer
 local function note_sent(document, bufnr)
-  document.tick = tick_of(bufnr) or document.tick
   document.endofline = vim.bo[bufnr].endofline
   document.fileformat = vim.bo[bufnr].fileformat
   document.n_lines = api.nvim_buf_line_count(bufnr)
@@ -191,6 +192,27 @@ local function why_unsynced(document, content, bufnr)
   end
 end
 
+--- Texts from this size on leave so much garbage that collecting it bit by bit slows the next keys
+--- down (10 ms each after 14 MB).
+local LARGE_BYTES = 1024 * 1024
+
+--- @param content string
+local function clean_up_after(content)
+  if #content >= LARGE_BYTES then
+    vim.schedule(function()
+      collectgarbage()
+    end)
+  end
+end
+
+--- @param document Abreast.Document
+local function stop_report(document)
+  if document.report then
+    document.report:stop()
+    document.report = nil
+  end
+end
+
 --- The file is open here, but agents must neither read it from here nor write it.
 --- @param document Abreast.Document
 --- @param why string
@@ -202,6 +224,7 @@ function Wire:unsync(document, why)
   document.is_open = false
   document.is_unsynced = true
   document.told = nil
+  stop_report(document)
   self.rpc.notify('abreast/documentState', { uri = document.uri, unsynced = true })
 end
 
@@ -255,19 +278,22 @@ function Wire:opened(params)
   document.instance = document.instance + 1
   document.version = sent.version or 0
   document.told = nil
-  document.is_ahead = false
+  stop_report(document)
   if bufnr then
     note_sent(document, bufnr)
+    document.report = reports.start(bufnr, function()
+      self:flush_soon(document)
+    end)
   end
   local is_sent = self.rpc.notify('textDocument/didOpen', {
     textDocument = vim.tbl_extend('force', sent, { version = document.version }),
   })
   self:tell_state(document)
+  clean_up_after(sent.text)
   return is_sent
 end
 
---- Opens a document that Neovim only changes: one that got its name behind our back, or that could
---- not be sent before.
+--- Opens a document that Neovim's client does not open: one that could not be sent before.
 --- @param document Abreast.Document
 --- @param bufnr integer
 --- @return boolean
@@ -282,93 +308,89 @@ function Wire:reopen(document, bufnr)
   })
 end
 
---- Sends the whole text. What is pending must have been sent before.
+--- @param document Abreast.Document
+--- @param changes table[]
+function Wire:send_changes(document, changes)
+  document.version = document.version + 1
+  self.rpc.notify('textDocument/didChange', {
+    textDocument = { uri = document.uri, version = document.version },
+    contentChanges = changes,
+  })
+end
+
+--- Sends the whole text.
 --- @param document Abreast.Document
 --- @param bufnr integer
---- @return boolean
 function Wire:send_full(document, bufnr)
   local content = text.full(bufnr)
   local why = why_unsynced(document, content, bufnr)
   if why then
     self:unsync(document, why)
-    return true
+    return
   end
-  document.version = document.version + 1
-  document.is_ahead = document.is_ahead or (tick_of(bufnr) or document.tick) ~= document.tick
   note_sent(document, bufnr)
-  return self.rpc.notify('textDocument/didChange', {
-    textDocument = { uri = document.uri, version = document.version },
-    contentChanges = { { text = content } },
-  })
+  document.report:reset()
+  self:send_changes(document, { { text = content } })
+  clean_up_after(content)
 end
 
---- Neovim reports changes as if every text had a final line end. Where there is none, a position in
---- the line after the last means nothing.
+--- Makes the sidecar's text of an open document the buffer's.
 --- @param document Abreast.Document
---- @param changes table[]
---- @return boolean
-local function reach_past_end(document, changes)
-  local n_lines = document.n_lines
-  for _, change in ipairs(changes) do
-    local range = change.range
-    if not range or range['end'].line >= n_lines then
-      return true
-    end
-    local _, n_breaks = change.text:gsub('\n', '')
-    n_lines = n_lines + n_breaks - (range['end'].line - range.start.line)
+function Wire:settle(document)
+  local bufnr = document.is_open and self:buffer(document)
+  if not bufnr or not document.report then
+    return
   end
-  return false
+  local bo = vim.bo[bufnr]
+  local is_same_kind = document.endofline == bo.endofline and document.fileformat == bo.fileformat
+  local reported = document.report:take()
+  local changes = is_same_kind
+    and reported
+    and reports.for_wire(reported, document.n_lines, bo.endofline, text.line_end(bufnr))
+  if not changes then
+    return self:send_full(document, bufnr)
+  elseif #changes == 0 then
+    return
+  end
+  for _, change in ipairs(changes) do
+    if not text.is_utf8(change.text) then
+      return self:unsync(document, document.uri .. ' holds bytes that are no UTF-8')
+    end
+  end
+  note_sent(document, bufnr)
+  self:send_changes(document, changes)
 end
 
---- @param params table
---- @return boolean
-function Wire:changed(params)
-  local sent = params.textDocument
-  local document = self:document(sent.uri)
-  local bufnr = self:buffer(document)
-  if document.is_unsynced or not bufnr then
-    return true
+--- Sends what Neovim has reported, of every document.
+function Wire:flush()
+  local due = self.due
+  self.due = {}
+  for document in pairs(due) do
+    self:settle(document)
   end
-  if not document.is_open then
-    return self:reopen(document, bufnr)
+end
+
+--- Sends it as soon as the command that makes the changes is done.
+--- @param document Abreast.Document
+function Wire:flush_soon(document)
+  if not next(self.due) then
+    vim.schedule(function()
+      self:flush()
+    end)
   end
-  document.tick = sent.version or document.tick
-  local is_usual = not document.is_ahead
-    and document.endofline == vim.bo[bufnr].endofline
-    and document.fileformat == vim.bo[bufnr].fileformat
-    and (document.endofline or not reach_past_end(document, params.contentChanges))
-  if not is_usual then
-    document.is_ahead = false
-    return self:send_full(document, bufnr)
-  end
-  for _, change in ipairs(params.contentChanges) do
-    if not text.is_utf8(change.text) then
-      self:unsync(document, document.uri .. ' holds bytes that are no UTF-8')
-      return true
-    end
-  end
-  -- Versions have to grow, also past one that we gave out ourselves.
-  document.version = math.max(sent.version or 0, document.version + 1)
-  note_sent(document, bufnr)
-  return self.rpc.notify('textDocument/didChange', {
-    textDocument = { uri = sent.uri, version = document.version },
-    contentChanges = params.contentChanges,
-  })
+  self.due[document] = true
 end
 
 --- @param params table
 --- @return boolean
 function Wire:closed(params)
   local document = self.documents[params.textDocument.uri]
-  if not document then
-    return true
-  end
-  self:resync(document)
-  if not document.is_open then
+  if not document or not document.is_open then
     return true
   end
   document.is_open = false
   document.told = nil
+  stop_report(document)
   return self.rpc.notify('textDocument/didClose', params)
 end
 
@@ -376,9 +398,6 @@ end
 --- @param params any
 --- @return boolean
 function Wire:notify(method, params)
-  if method == FLUSH then
-    return true
-  end
   local uri = type(params) == 'table' and vim.tbl_get(params, 'textDocument', 'uri')
   if not uri then
     return self.rpc.notify(method, params)
@@ -387,45 +406,17 @@ function Wire:notify(method, params)
     return true
   elseif method == 'textDocument/didOpen' then
     return self:opened(params)
-  elseif method == 'textDocument/didChange' then
-    return self:changed(params)
   elseif method == 'textDocument/didClose' then
     return self:closed(params)
   elseif method == 'textDocument/didSave' then
     local document = self.documents[uri]
-    return not (document and document.is_open) or self.rpc.notify(method, params)
+    if not document or not document.is_open then
+      return true
+    end
+    -- What was saved was typed before.
+    self:settle(document)
   end
   return self.rpc.notify(method, params)
-end
-
---- Sends every change that Neovim still holds back, of any document.
-function Wire:flush()
-  local client = self.client_id and vim.lsp.get_client_by_id(self.client_id)
-  if not client or not client.initialized then
-    return
-  end
-  -- Public API: a notification flushes first. Its own name is never sent.
-  if vim.fn.has('nvim-0.11') == 1 then
-    client:notify(FLUSH)
-  else
-    client.notify(FLUSH)
-  end
-end
-
---- Makes the sidecar's text of an open document the buffer's, after `flush`: there may have been
---- a change that Neovim does not report, or a flush that did not send everything.
---- @param document Abreast.Document
-function Wire:settle(document)
-  local bufnr = self:buffer(document)
-  if not bufnr then
-    return
-  end
-  local bo = vim.bo[bufnr]
-  local is_sent = (tick_of(bufnr) or document.tick) == document.tick
-  local is_same_kind = document.endofline == bo.endofline and document.fileformat == bo.fileformat
-  if not is_sent or not is_same_kind then
-    self:send_full(document, bufnr)
-  end
 end
 
 --- Looks again at the document of an attached buffer: one that was not sent can perhaps be sent
@@ -437,11 +428,8 @@ function Wire:review(document)
     return
   end
   if not document.is_open and not why_unsynced(document, text.full(bufnr), bufnr) then
-    -- What is held back is part of the text that is sent now.
-    self:flush()
     self:reopen(document, bufnr)
   elseif document.is_open and not text.line_end(bufnr) then
-    self:flush()
     self:settle(document)
   end
 end
@@ -484,6 +472,9 @@ end
 --- The process has ended: nobody will answer any more.
 --- @param message string
 function Wire:ended(message)
+  for _, document in pairs(self.documents) do
+    stop_report(document)
+  end
   for _, finish in ipairs(vim.tbl_keys(self.pending)) do
     finish({ code = 'ABREAST_STOPPED', message = message })
   end

@@ -36,8 +36,15 @@ local habits = {
   { '/agent<CR>', 'dd' },
 }
 
+--- Command lines that are open for a moment, with a preview.
+local previews = {
+  { '%dG', ':s/', 't', '/', 'T', '<Esc>' },
+  { ':1,$s/agent', '/h', 'x', '<Esc>' },
+  { '%dG', ':s/t', '/T', '/e<CR>' },
+}
+
 --- @param random fun(from: integer, to: integer): integer
---- @param options { n_lines: integer, buffers: boolean, reload: boolean }
+--- @param options { n_lines: integer, buffers: boolean, reload: boolean, previews: boolean }
 --- @return string[] pieces
 function M.act(random, options)
   local kind = random(1, 40)
@@ -48,8 +55,9 @@ function M.act(random, options)
   elseif options.reload and kind == 5 then
     return { '<Cmd>silent! write<CR>' }
   end
+  local list = options.previews and kind >= 38 and previews or habits
   local pieces = {}
-  for _, piece in ipairs(habits[random(1, #habits)]) do
+  for _, piece in ipairs(list[random(1, #list)]) do
     piece = piece:gsub('%%d', random(1, options.n_lines))
     piece = piece:gsub('%%s', ('h%d'):format(random(100, 999)))
     table.insert(pieces, piece)
