@@ -87,17 +87,16 @@ async fn run() -> u8 {
     let mut connection = Connection::new(engine, outbox, wake);
     let status = loop {
         // What has come already needs no timer.
-        let input = match (inbox.try_recv(), connection.sleep()) {
-            (Ok(input), _) => Some(input),
-            (Err(_), None) => inbox.recv().await,
-            (Err(_), Some(sleep)) => {
-                if let Ok(input) = time::timeout(sleep, inbox.recv()).await {
-                    input
-                } else {
-                    connection.tick();
-                    continue;
-                }
-            }
+        let input = if let Ok(input) = inbox.try_recv() {
+            Some(input)
+        } else if let Some(sleep) = connection.sleep() {
+            let Ok(input) = time::timeout(sleep, inbox.recv()).await else {
+                connection.tick();
+                continue;
+            };
+            input
+        } else {
+            inbox.recv().await
         };
         let ended = match input {
             Some(Input::Frame(frame)) => connection.frame(frame),
