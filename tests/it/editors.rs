@@ -316,7 +316,7 @@ fn an_unknown_document_is_settled_by_a_late_refusal() {
 }
 
 #[test]
-fn a_large_document_with_an_unanswered_edit_is_settled_by_the_barrier_of_the_next_one() {
+fn a_large_document_with_an_unanswered_edit_can_be_edited_once_a_barrier_has_settled_it() {
     let rest = "line\n".repeat(100_000);
     let (world, session) = open(&format!("one two\n{rest}"));
     world.editor.order(Treatment::Hold);
