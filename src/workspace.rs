@@ -242,7 +242,10 @@ pub struct Workspace {
     touched: BTreeMap<FileKey, Option<Looked>>,
     /// Files of which a session is told when its own change of them is done.
     withheld: BTreeMap<FileKey, Option<Looked>>,
+    /// A batch has been asked for.
     is_telling: bool,
+    /// A batch is being made elsewhere; the next one waits for it.
+    batch_job: Option<JobId>,
     last_told: Millis,
     /// Counts content changes, of any file.
     seq: u64,
@@ -541,7 +544,7 @@ impl Workspace {
                 }),
                 Outcome::Looked(looked),
             ) => self.looked_at_file(key, closed_at, since, looked),
-            (Some(JobOwner::Telling), Outcome::Status(told)) => self.tell(told),
+            (Some(JobOwner::Telling), Outcome::Status(told)) => self.tell_made(job, told),
             (
                 Some(JobOwner::Settling {
                     uri,

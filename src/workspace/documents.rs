@@ -681,10 +681,6 @@ impl Workspace {
             Some(touched) => *touched = looked,
             None => drop(self.touched.insert(key.clone(), looked)),
         }
-        if !self.is_telling {
-            self.is_telling = true;
-            let at = self.now.max(self.last_told + super::telling::BATCH_MS);
-            self.alarms.insert((at, super::Alarm::Batch));
-        }
+        self.ask_for_batch();
     }
 }

@@ -593,8 +593,10 @@ impl Workspace {
             FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
                 .at(path, &plan.result.uri)
         };
-        for sent in editing.sent.iter().filter(|it| it.landed.is_some()) {
-            change.done_at.insert(sent.plan_idx, 0);
+        for sent in &editing.sent {
+            if let Some(seq) = sent.landed {
+                change.done_at.insert(sent.plan_idx, seq);
+            }
         }
         self.roll_back(id, call, err);
     }

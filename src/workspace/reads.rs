@@ -259,7 +259,15 @@ impl Workspace {
                     self.show_looked(id, call, looked);
                 }
             }
-            (Phase::Rendering(_), Outcome::Read(done)) => self.rendered(id, call, done),
+            (Phase::Rendering(_), Outcome::Read(done)) => {
+                let document = self.document_of(&read.key);
+                if document.is_some_and(|it| it.1.is_unknown()) {
+                    // Since it was taken, the text turned out not to be what the editor has.
+                    self.show(id, call, true);
+                } else {
+                    self.rendered(id, call, done);
+                }
+            }
             _ => {
                 self.calls.insert(id, call);
             }

@@ -2,10 +2,13 @@
 //!
 //! Invariant: at most one batch per 50 ms, and only entries whose status is another than was last told. A session is told
 //! nothing of a file while it changes it itself: what its own edit does is no news to it, and the rest is told afterwards.
+//! Batches are made one after the other, because an older one must not be told after a newer.
 
 use serde_json::json;
 
-use super::{Alarm, CallKind, Compute, Effect, JobOwner, Looked, Millis, Outcome, Workspace};
+use super::{
+    Alarm, CallKind, Compute, Effect, JobId, JobOwner, Looked, Millis, Outcome, Workspace,
+};
 use crate::{
     large::is_large,
     ledger::{Entry, Observation},
@@ -201,6 +204,9 @@ impl Workspace {
 
     /// Makes the rows of all sessions that have seen something of the files that were touched.
     pub(super) fn tell_touched(&mut self) {
+        if self.batch_job.is_some() {
+            return;
+        }
         self.is_telling = false;
         self.last_told = self.now;
         let touched = std::mem::take(&mut self.touched);
@@ -220,10 +226,31 @@ impl Workspace {
         if rows.is_empty() {
             return;
         }
-        if let Ok(Outcome::Status(told)) =
-            self.compute(JobOwner::Telling, Compute::Status(StatusJob { rows }))
-        {
+        match self.compute(JobOwner::Telling, Compute::Status(StatusJob { rows })) {
+            Ok(Outcome::Status(told)) => self.tell(told),
+            Ok(_) => {}
+            Err(job) => self.batch_job = Some(job),
+        }
+    }
+
+    /// A batch was made elsewhere.
+    pub(super) fn tell_made(&mut self, job: JobId, told: Vec<Told>) {
+        if self.batch_job == Some(job) {
+            self.batch_job = None;
+            self.is_telling = false;
+            if !self.touched.is_empty() {
+                self.ask_for_batch();
+            }
             self.tell(told);
+        }
+    }
+
+    /// Asks to be woken for the next batch.
+    pub(super) fn ask_for_batch(&mut self) {
+        if !self.is_telling {
+            self.is_telling = true;
+            let at = self.now.max(self.last_told + BATCH_MS);
+            self.alarms.insert((at, Alarm::Batch));
         }
     }
 
@@ -305,6 +332,7 @@ impl Workspace {
             self.touched.clear();
             self.withheld.clear();
             self.is_telling = false;
+            self.batch_job = None;
             self.alarms.retain(|it| it.1 != Alarm::Batch);
         }
     }

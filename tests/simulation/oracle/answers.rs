@@ -134,15 +134,17 @@ impl Oracle {
         let mut observed = Vec::new();
         for it in &result.files {
             let file = files::of_uri(&it.uri);
-            let is_noop = it.operation == Operation::Update
-                && it.hunks.is_empty()
-                && !call.planned.contains_key(&file);
+            // What the editor refused may be done on the disk after the document was closed.
+            let planned = call.planned.get(&file);
+            let planned = planned.filter(|_| it.via == Via::Editor);
+            let is_noop =
+                it.operation == Operation::Update && it.hunks.is_empty() && planned.is_none();
             let own: Vec<Change> = changes
                 .iter()
                 .filter(|it| plan::file_of(it.path()) == file)
                 .cloned()
                 .collect();
-            let (content, since) = if let Some((at, planned)) = call.planned.get(&file) {
+            let (content, since) = if let Some((at, planned)) = planned {
                 let truth = &self.files[usize::from(file)];
                 let content: Shared = Some(Rc::from(view(planned)));
                 let has_been = Self::since(&truth.was, *at).any(|it| it.content == content);

@@ -144,11 +144,15 @@ impl Oracle {
             let own = Author::Session {
                 session_id: format!("s{name}"),
             };
-            // What stayed of a call that failed is news.
+            // What stayed of a call that failed is news, and so is what a closed session of that name has done.
             let file = files::of_uri(&row.uri);
             let partially = Some(Outcome::Refused(Code::FsPartiallyApplied));
             let has_stayed = self.calls.values().any(|it| {
-                it.session == Some(session) && it.files.contains(&file) && it.answered == partially
+                let is_earlier = it.session.is_some_and(|of| {
+                    of != session && self.sessions[of].name == self.sessions[session].name
+                });
+                it.files.contains(&file)
+                    && (is_earlier || it.session == Some(session) && it.answered == partially)
             });
             let is_own = !row.changed_by.is_empty() && row.changed_by.iter().all(|it| *it == own);
             if is_own && !has_stayed {
