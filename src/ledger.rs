@@ -131,11 +131,15 @@ pub struct Entry {
     pub turn: Option<u64>,
 }
 
+/// How many older entries of a file are kept. A call that waits while the file is read in yet more turns finds none.
+const KEPT_ENTRIES: usize = 4;
+
 /// A file of a ledger: what was seen last, and what stays the authority within the turn in which that was seen.
 #[derive(Debug)]
 struct Slot {
     entry: Entry,
-    before: Option<Entry>,
+    /// What was seen in earlier turns, the oldest first: a call of an earlier turn may still be waiting.
+    before: Vec<Entry>,
 }
 
 /// Observations of one agent session, by file.
@@ -152,14 +156,10 @@ impl Ledger {
 
     /// What a call composed in `turn` may rely on: a model composes the calls of a turn before it sees their results.
     pub fn authority(&self, key: &FileKey, turn: Option<u64>) -> Option<&Entry> {
-        let slot = self.slots.get(key)?;
         let is_too_young =
-            matches!((slot.entry.turn, turn), (Some(seen), Some(now)) if seen >= now);
-        if is_too_young && !broken!(TurnIgnored) {
-            slot.before.as_ref()
-        } else {
-            Some(&slot.entry)
-        }
+            |it: &Entry| matches!((it.turn, turn), (Some(seen), Some(now)) if seen >= now);
+        self.all(key)
+            .find(|it| broken!(TurnIgnored) || !is_too_young(it))
     }
 
     /// The entry of a file, to note what was told.
@@ -171,16 +171,14 @@ impl Ledger {
     pub fn all_mut(&mut self, key: &FileKey) -> impl Iterator<Item = &mut Entry> {
         let slot = self.slots.get_mut(key);
         slot.into_iter()
-            .flat_map(|it| [Some(&mut it.entry), it.before.as_mut()])
-            .flatten()
+            .flat_map(|it| std::iter::once(&mut it.entry).chain(it.before.iter_mut().rev()))
     }
 
-    /// The same, to read it.
+    /// The same, to read it; the newest first.
     pub fn all(&self, key: &FileKey) -> impl Iterator<Item = &Entry> {
         let slot = self.slots.get(key);
         slot.into_iter()
-            .flat_map(|it| [Some(&it.entry), it.before.as_ref()])
-            .flatten()
+            .flat_map(|it| std::iter::once(&it.entry).chain(it.before.iter().rev()))
     }
 
     /// All entries, by file.
@@ -201,7 +199,7 @@ impl Ledger {
     /// Records what the session has just been shown. A window of the content that was already there adds its lines; an
     /// observation older than the entry changes nothing.
     pub fn observe(&mut self, key: FileKey, mut entry: Entry) {
-        let mut before = None;
+        let mut before = Vec::new();
         if let Some(old) = self.slots.remove(&key) {
             if old.entry.seq > entry.seq {
                 self.slots.insert(key, old);
@@ -210,11 +208,15 @@ impl Ledger {
             if old.entry.observation == entry.observation {
                 entry.shown.extend(&old.entry.shown);
             }
-            before = match entry.turn {
-                None => None,
-                turn if turn == old.entry.turn => old.before,
-                Some(_) => Some(old.entry),
-            };
+            if entry.turn.is_some() {
+                before = old.before;
+                if entry.turn != old.entry.turn {
+                    before.push(old.entry);
+                    if before.len() > KEPT_ENTRIES {
+                        before.remove(0);
+                    }
+                }
+            }
         }
         self.slots.insert(key, Slot { entry, before });
         self.trim_snapshots();

@@ -78,6 +78,19 @@ impl Oracle {
                 format!("call {id} is aborted after its commit point"),
             );
         }
+        let is_undecided = call.committed.is_none() && !call.is_rollback;
+        if err.code == Code::FsPartiallyApplied && is_undecided {
+            let untouched = call.landed.iter().find(|(file, landed)| {
+                let mirror = self.mirror(**file);
+                call.reached.contains_key(file) && mirror.is_some_and(|it| it.text == landed.1)
+            });
+            if let Some((file, _)) = untouched {
+                return broken(
+                    Invariant::AllOrNone,
+                    format!("call {id} is done by half, and nobody takes {file} back"),
+                );
+            }
+        }
         let is_told = matches!(
             err.code,
             Code::FsPartiallyApplied | Code::FsEditorTimeout | Code::FsUnverified
