@@ -6,7 +6,7 @@
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -16,6 +16,7 @@ use crate::{
     disk::{Disk, DiskError, DiskErrorKind, DiskFailure, LateSave, Look, Staged},
     path::{self, FileKey, Lookups},
     text::Text,
+    watcher::{Told, Watcher},
     workspace::{
         CallId, ConnectionId, Context, Effect, Event, JobId, Looked, Millis, Outcome, Request,
         Work, Workspace,
@@ -34,7 +35,7 @@ enum Done {
     Job(Box<Job>),
     LateSaves(Vec<LateSave>),
     /// Nothing is left to look for.
-    Watch,
+    LookedBack,
 }
 
 #[derive(Debug)]
@@ -54,7 +55,15 @@ pub struct Engine {
     inbox: Arc<dyn Fn(Finished) + Send + Sync>,
     wake_at: Option<Millis>,
     /// Whether somebody looks for late saves.
-    is_watching: bool,
+    is_looking_back: bool,
+    watching: Option<Watching>,
+}
+
+/// Where a client does not watch files.
+#[derive(Clone)]
+struct Watching {
+    watcher: Arc<Mutex<Watcher>>,
+    told: Told,
 }
 
 impl Engine {
@@ -69,8 +78,27 @@ impl Engine {
             staged: HashMap::new(),
             inbox: Arc::new(inbox),
             wake_at: None,
-            is_watching: false,
+            is_looking_back: false,
+            watching: None,
         }
+    }
+
+    /// Watches, from now on, the files that are looked at; [`Engine::hinted`] has to be called when `wake` was.
+    pub fn watch(&mut self, wake: impl Fn() + Send + 'static) {
+        match Watcher::new(wake) {
+            Ok((watcher, told)) => {
+                let watcher = Arc::new(Mutex::new(watcher));
+                self.watching = Some(Watching { watcher, told });
+            }
+            Err(err) => tracing::warn!("files are not watched: {err}"),
+        }
+    }
+
+    /// Takes what the watcher has to tell.
+    pub fn hinted(&mut self) -> Vec<Effect> {
+        let changed = self.watching.as_ref().map(|it| it.told.take());
+        let keys = changed.into_iter().flatten().map(FileKey::Path);
+        self.handle(Event::FilesChanged(keys.collect()))
     }
 
     /// Takes an event and returns what is for others to do: replies, notifications, questions, the log.
@@ -118,7 +146,7 @@ impl Engine {
                     outcome: job.outcome,
                 });
                 effects.extend(job.notes.into_iter().map(warning));
-                self.watch();
+                self.look_back();
                 effects
             }
             Done::LateSaves(saves) => {
@@ -127,20 +155,20 @@ impl Engine {
                 effects.extend(saves.iter().map(|it| warning(tell(it))));
                 effects
             }
-            Done::Watch => {
-                self.is_watching = false;
-                self.watch();
+            Done::LookedBack => {
+                self.is_looking_back = false;
+                self.look_back();
                 Vec::new()
             }
         }
     }
 
     /// Has the disk look for late saves as long as there may be some.
-    fn watch(&mut self) {
-        if self.is_watching || !self.disk.is_watching() {
+    fn look_back(&mut self) {
+        if self.is_looking_back || !self.disk.is_watching() {
             return;
         }
-        self.is_watching = true;
+        self.is_looking_back = true;
         let disk = Arc::clone(&self.disk);
         let inbox = Arc::clone(&self.inbox);
         tokio::spawn(async move {
@@ -153,7 +181,7 @@ impl Engine {
                     inbox(Finished(Done::LateSaves(saves)));
                 }
             }
-            inbox(Finished(Done::Watch));
+            inbox(Finished(Done::LookedBack));
         });
     }
 
@@ -200,7 +228,13 @@ impl Engine {
                 limit_bytes,
                 like,
             } => {
+                let watching = self.watching.clone();
                 spawn_blocking(move || {
+                    // Before the look: what comes after it is told.
+                    if let (Some(watching), FileKey::Path(path)) = (watching, &key) {
+                        let watcher = watching.watcher.lock();
+                        watcher.unwrap_or_else(PoisonError::into_inner).add(path);
+                    }
                     post(
                         Outcome::Looked(look(&*disk, &key, limit_bytes, like.as_ref())),
                         None,

@@ -155,16 +155,32 @@ impl Ledger {
         let slot = self.slots.get(key)?;
         let is_too_young =
             matches!((slot.entry.turn, turn), (Some(seen), Some(now)) if seen >= now);
-        if is_too_young {
+        if is_too_young && !broken!(TurnIgnored) {
             slot.before.as_ref()
         } else {
             Some(&slot.entry)
         }
     }
 
-    /// The entry of a file, to move it to another version of the same content or to note what was told.
+    /// The entry of a file, to note what was told.
     pub fn get_mut(&mut self, key: &FileKey) -> Option<&mut Entry> {
         self.slots.get_mut(key).map(|it| &mut it.entry)
+    }
+
+    /// What the session may rely on for a file, now or in another turn: to move it to another version of the same content.
+    pub fn all_mut(&mut self, key: &FileKey) -> impl Iterator<Item = &mut Entry> {
+        let slot = self.slots.get_mut(key);
+        slot.into_iter()
+            .flat_map(|it| [Some(&mut it.entry), it.before.as_mut()])
+            .flatten()
+    }
+
+    /// The same, to read it.
+    pub fn all(&self, key: &FileKey) -> impl Iterator<Item = &Entry> {
+        let slot = self.slots.get(key);
+        slot.into_iter()
+            .flat_map(|it| [Some(&it.entry), it.before.as_ref()])
+            .flatten()
     }
 
     /// All entries, by file.

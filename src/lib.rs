@@ -42,18 +42,24 @@
 //!
 //! # Modules, in reading order
 //!
-//! [`text`] and [`version`], [`ledger`] and [`policy`], [`plan`] and [`pending`] are the pure parts of the
-//! [`workspace`]; [`read`] renders, [`path`] names files, [`error`] refuses; [`protocol`] is the wire, [`capabilities`]
-//! what the client can do, [`server`] JSON-RPC, [`engine`] the shell, [`disk`] the only module that touches files.
+//! [`text`] and [`version`], [`ledger`] and [`policy`], [`plan`], [`pending`] and [`undo`] are the pure parts of the
+//! [`workspace`]; [`read`] renders, [`path`] names files, [`containment`] says which may be changed, [`error`] refuses; [`protocol`] is the wire, [`capabilities`]
+//! what the client can do, [`server`] JSON-RPC, [`engine`] the shell, [`disk`] the only module that touches files,
+//! [`watcher`] hints that others did.
 
 // Tests print their seeds and counts.
 #![cfg_attr(test, allow(clippy::print_stderr))]
 
+#[macro_use]
+mod breaks;
+
 pub mod capabilities;
+pub mod containment;
 pub mod demo;
 pub mod disk;
 pub mod engine;
 pub mod error;
+mod large;
 pub mod ledger;
 pub mod path;
 pub mod pending;
@@ -64,5 +70,12 @@ pub mod read;
 pub mod replay;
 pub mod server;
 pub mod text;
+pub mod undo;
 pub mod version;
+pub mod watcher;
 pub mod workspace;
+
+/// Here, and not beside the other tests of `tests/`, because only here a deliberate fault can be switched on (`breaks`).
+#[cfg(test)]
+#[path = "../tests/simulation/mod.rs"]
+mod simulation;

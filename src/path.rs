@@ -75,16 +75,32 @@ impl Lookups {
         }
         Self(lookups)
     }
+
+    /// What was found at a path; none: it was not looked up.
+    pub fn get(&self, path: &Path) -> Option<&Result<Resolved, DiskError>> {
+        self.0.get(path)
+    }
 }
 
-/// Decodes a `file:` URI; `None` for other schemes and for one that names no path of this machine.
+/// Decodes a `file:` URI; `None` for other schemes and for one that names no path of this machine, or no file.
 pub fn file_uri_to_path(uri: &str) -> Option<PathBuf> {
+    dir_uri_to_path(uri).filter(|it| it.as_os_str().len() > 1)
+}
+
+/// The same for a directory, which may be `/`.
+pub fn dir_uri_to_path(uri: &str) -> Option<PathBuf> {
     let url = Url::parse(uri).ok()?;
-    if url.scheme() != "file" {
-        return None;
+    (url.scheme() == "file").then(|| url.to_file_path().ok())?
+}
+
+/// The directory for temporary files: `$TMPDIR`, else `/tmp`.
+pub fn temp_dir() -> PathBuf {
+    let named = std::env::temp_dir();
+    if named.is_absolute() {
+        named
+    } else {
+        PathBuf::from("/tmp")
     }
-    let path = url.to_file_path().ok()?;
-    (path.as_os_str().len() > 1).then_some(path)
 }
 
 fn scheme(name: &str) -> Option<&str> {
@@ -118,6 +134,9 @@ pub fn candidates(
     }
     if name.contains('\0') {
         return Err(Failure::params("path: must not contain a NUL character"));
+    }
+    if names_directory(name) {
+        return Err(a_directory(name).into());
     }
     if let Some(scheme) = scheme(name) {
         if scheme.eq_ignore_ascii_case("file") {
@@ -199,6 +218,16 @@ fn foreign(name: &str) -> FsError {
         format!("\"{name}\": a path of another machine"),
         "name the file as this machine does",
     )
+}
+
+/// `new/`, `new/.`: a file of that name is not meant.
+fn names_directory(name: &str) -> bool {
+    name.ends_with('/') || name.ends_with("/.")
+}
+
+fn a_directory(name: &str) -> FsError {
+    let what = format!("\"{name}\": names a directory");
+    FsError::new(Code::FsNotRegularFile, what, "name a regular file")
 }
 
 /// The mount point of a Windows drive under WSL, if the path is below one: `/mnt/c` of `/mnt/c/x`.

@@ -3,13 +3,13 @@
 //! Invariant: an edit has landed when the buffer *is* the planned text, or is it but for changes that leave the planned
 //! spans intact; never because the editor says so, and never because of when a message came.
 
-use crate::text::{
-    Text, diff,
-    splice::{Splice, Splices},
+use crate::{
+    large::is_large,
+    text::{
+        Text, diff,
+        splice::{Splice, Splices},
+    },
 };
-
-/// Texts up to this size are compared at every reported change; larger ones only once the editor has answered.
-pub const COMPARE_BYTES: usize = 256 << 10;
 
 /// What one document has to become.
 #[derive(Debug, Clone)]
@@ -104,7 +104,7 @@ impl Pending {
             (Some(splice), Some(reported)) => reported.then(splice),
             _ => self.reported = None,
         }
-        self.landed = self.reaches(actual);
+        self.landed = self.reaches(actual) || broken!(AnyChangeIsEcho);
         self.landed
     }
 
@@ -120,7 +120,8 @@ impl Pending {
         {
             return true;
         }
-        actual.len_bytes() <= COMPARE_BYTES && self.planned.same(actual)
+        // A large text is compared only once the editor has answered.
+        !is_large(actual.len_bytes()) && self.planned.same(actual)
     }
 
     /// The comparison that decides, now that nothing more will come.

@@ -165,6 +165,9 @@ impl PlanJob {
     /// The first failure of every file in the earliest stage that fails.
     pub fn run(mut self) -> Result<Plan, Box<FsError>> {
         let versions = self.fill_versions();
+        if broken!(StaleAfterMatch) {
+            sequence::run(&self)?;
+        }
         checks::run(&self)?;
         let files = sequence::run(&self)?;
         Ok(Plan { files, versions })
@@ -183,24 +186,32 @@ impl PlanJob {
         filled
     }
 
-    /// Collects the first failure of every file in one stage; the error is the one of the first change.
-    fn fail(&self, mut failures: Vec<(usize, FsError)>) -> Result<(), Box<FsError>> {
-        failures.sort_by_key(|&(change, _)| change);
-        let mut seen = std::collections::HashSet::new();
-        failures.retain(|(_, err)| seen.insert(err.uri.clone()));
-        let mut errors = failures.into_iter().map(|(change, mut err)| {
-            err.change = self.is_apply.then_some(change);
-            err
-        });
-        let Some(first) = errors.next() else {
-            return Ok(());
-        };
-        let mut err = first.clone();
-        if self.is_apply {
-            err.failures = std::iter::once(first).chain(errors).collect();
-        }
-        Err(Box::new(err))
+    fn fail(&self, failures: Vec<(usize, FsError)>) -> Result<(), Box<FsError>> {
+        first_failures(failures, self.is_apply)
     }
+}
+
+/// Collects the first failure of every file in one stage; the error is the one of the first change. Each failure comes
+/// with the index of its change.
+pub(crate) fn first_failures(
+    mut failures: Vec<(usize, FsError)>,
+    is_apply: bool,
+) -> Result<(), Box<FsError>> {
+    failures.sort_by_key(|&(change, _)| change);
+    let mut seen = std::collections::HashSet::new();
+    failures.retain(|(_, err)| seen.insert(err.uri.clone()));
+    let mut errors = failures.into_iter().map(|(change, mut err)| {
+        err.change = is_apply.then_some(change);
+        err
+    });
+    let Some(first) = errors.next() else {
+        return Ok(());
+    };
+    let mut err = first.clone();
+    if is_apply {
+        err.failures = std::iter::once(first).chain(errors).collect();
+    }
+    Err(Box::new(err))
 }
 
 impl FileInput {

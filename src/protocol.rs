@@ -8,7 +8,7 @@ pub use crate::text::{
     diff::Hunk,
     eol::EolKind,
 };
-use crate::version::Version;
+use crate::{containment, version::Version};
 
 /// The protocol version that this sidecar speaks, and the oldest that it accepts.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -281,8 +281,7 @@ pub struct ServerOptions {
     pub rules: Rules,
     pub trust_client: bool,
     pub limits: Limits,
-    /// Nothing is written at all.
-    pub read_only: bool,
+    pub containment: containment::Containment,
     /// Options that were given and that this version does not have.
     pub missing: Vec<&'static str>,
 }
@@ -318,21 +317,13 @@ impl ServerOptions {
             // What is not supported yet is said when a session is opened with it.
             rules: Rules::default().with(&session),
             trust_client: server.trust_client.unwrap_or(false),
-            read_only: server.containment == Some(Containment::ReadOnly),
+            containment: containment::Containment::new(
+                server.containment,
+                server.extra_roots,
+                server.protected,
+            )?,
             limits,
-            missing: [
-                (
-                    server.containment == Some(Containment::Workspace),
-                    "containment",
-                ),
-                (server.extra_roots.is_some(), "extraRoots"),
-                (server.protected.is_some(), "protected"),
-                (server.images.is_some(), "images"),
-            ]
-            .into_iter()
-            .filter(|it| it.0)
-            .map(|it| it.1)
-            .collect(),
+            missing: server.images.iter().map(|_| "images").collect(),
         };
         Ok((options, unknown.collect()))
     }

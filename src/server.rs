@@ -39,6 +39,8 @@ const SETTLE: Duration = Duration::from_millis(400);
 enum Input {
     Frame(Frame),
     Done(Box<Finished>),
+    /// The watcher has something to tell.
+    Hint,
     End,
 }
 
@@ -76,7 +78,13 @@ async fn run() -> u8 {
         // The other end is gone only when the process ends.
         let _ = done.send(Input::Done(Box::new(finished)));
     };
-    let mut connection = Connection::new(Engine::new(Arc::new(RealDisk::new()), post), outbox);
+    let hints = sender.clone();
+    let wake = move || {
+        // The other end is gone only when the process ends.
+        let _ = hints.send(Input::Hint);
+    };
+    let engine = Engine::new(Arc::new(RealDisk::new()), post);
+    let mut connection = Connection::new(engine, outbox, wake);
     let status = loop {
         // What has come already needs no timer.
         let input = if let Ok(input) = inbox.try_recv() {
@@ -94,6 +102,10 @@ async fn run() -> u8 {
             Some(Input::Frame(frame)) => connection.frame(frame),
             Some(Input::Done(finished)) => {
                 connection.finished(*finished);
+                None
+            }
+            Some(Input::Hint) => {
+                connection.hinted();
                 None
             }
             Some(Input::End) | None => Some(STATUS_AT_END),

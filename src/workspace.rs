@@ -7,20 +7,26 @@
 //! Work that takes more than about a millisecond (hashing or searching a large text) is given away as an effect
 //! ([`Work`]) on a snapshot; its outcome comes back as an event and counts only if the snapshot is still what it was.
 //!
-//! In reading order: `event` (the vocabulary), `documents` (what the editor reports), `sessions` and `ledgers`, `reads`, `changes` (the life of a
-//! call that changes files) with `editing` (its part in the editor) and `storing` (its part on disk), `barrier`,
+//! In reading order: `event` (the vocabulary), `documents` (what the editor reports), `outside` (what other programs do), `sessions` and `ledgers`, `reads`, `changes` (the life of a
+//! call that changes files) with `containing` (which files it may change), `editing` (its part in the editor), `storing` (its part on disk) and `rollback`, `barrier`,
 //! `telling` (what is told about ledgers).
 
 mod barrier;
 mod changes;
+mod containing;
 mod documents;
 mod editing;
 mod event;
 mod ledgers;
+mod outside;
 mod reads;
+mod rollback;
 mod sessions;
 mod storing;
 mod telling;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -29,6 +35,7 @@ use serde_json::{Value, json};
 use crate::{
     capabilities::Capabilities,
     error::{Code, Failure, FsError},
+    large::is_large,
     ledger::Observation,
     path::{self, Candidates, FileKey, Folder, Lookups},
     protocol::{Author, Change, ServerOptions},
@@ -41,9 +48,6 @@ use sessions::Session;
 
 /// Unix milliseconds.
 pub type Millis = u64;
-
-/// Work on texts up to this many bytes is done at once (well below a millisecond).
-const AT_ONCE_BYTES: usize = 256 << 10;
 
 /// A request of an agent's host, from its arrival to its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,6 +83,8 @@ enum JobOwner {
     File {
         key: FileKey,
         closed_at: Option<Version>,
+        /// When, in the workspace's sequence.
+        since: u64,
     },
     /// A batch of `ledgerChanged`.
     Telling,
@@ -117,6 +123,10 @@ struct File {
     log: Vec<(Author, u64)>,
     /// What was on disk when last looked at.
     disk: Option<Observation>,
+    /// When a commit of ours last changed it, in the workspace's sequence.
+    committed_at: u64,
+    /// Somebody said that it changed while it could not be looked at.
+    is_hinted: bool,
     /// The URI under which an editor shows it without sending its text.
     unsynced: Option<String>,
 }
@@ -324,7 +334,11 @@ impl Workspace {
         let candidates = names
             .into_iter()
             .filter_map(|name| self.candidates(session_id, name).ok());
-        candidates.flat_map(|it| it.paths()).collect()
+        let mut paths: Vec<_> = candidates.flat_map(|it| it.paths()).collect();
+        if matches!(request, Request::Change { .. }) {
+            paths.extend(self.options.containment.given(&self.folders));
+        }
+        paths
     }
 
     /// The number of calls that have not been answered.
@@ -406,11 +420,12 @@ impl Workspace {
     /// Puts a call into the queues of its files.
     fn enqueue(&mut self, id: CallId, call: Call) {
         for key in &call.keys {
-            self.files
-                .entry(key.clone())
-                .or_default()
-                .queue
-                .push_back(id);
+            let queue = &mut self.files.entry(key.clone()).or_default().queue;
+            if broken!(QueueSwapped) {
+                queue.push_front(id);
+            } else {
+                queue.push_back(id);
+            }
         }
         self.calls.insert(id, call);
     }
@@ -439,13 +454,15 @@ impl Workspace {
             if let Some(file) = self.files.get_mut(key) {
                 file.queue.retain(|&it| it != id);
                 file.waiting.remove(&id);
-                self.ready.extend(file.queue.front());
+                let next = file.queue.front();
+                self.ready.extend(next.filter(|_| !broken!(NextForgotten)));
             }
             if let Some(looked) = self.withheld.remove(key)
                 && !self.touched.contains_key(key)
             {
                 self.touch(key, looked);
             }
+            self.look_now(key);
         }
     }
 
@@ -458,7 +475,7 @@ impl Workspace {
             return;
         };
         if let CallKind::Change(change) = &call.kind {
-            if change.is_sent {
+            if change.is_sent && !broken!(CancelledTooLate) {
                 self.calls.insert(id, call);
                 return;
             }
@@ -516,9 +533,14 @@ impl Workspace {
             (Some(JobOwner::Opened { uri, instance }), Outcome::Looked(looked)) => {
                 self.looked_after_open(&uri, instance, &looked);
             }
-            (Some(JobOwner::File { key, closed_at }), Outcome::Looked(looked)) => {
-                self.looked_at_file(key, closed_at, looked);
-            }
+            (
+                Some(JobOwner::File {
+                    key,
+                    closed_at,
+                    since,
+                }),
+                Outcome::Looked(looked),
+            ) => self.looked_at_file(key, closed_at, since, looked),
             (Some(JobOwner::Telling), Outcome::Status(told)) => self.tell(told),
             (
                 Some(JobOwner::Settling {
@@ -658,7 +680,7 @@ impl Workspace {
 
     /// Computes at once if that is quick, else elsewhere; then the outcome comes as an event.
     fn compute(&mut self, owner: JobOwner, compute: Compute) -> Result<Outcome, JobId> {
-        if compute.cost() <= AT_ONCE_BYTES {
+        if !is_large(compute.cost()) {
             return Ok(compute.run());
         }
         Err(self.start(owner, Work::Compute(Box::new(compute))))

@@ -184,11 +184,14 @@ fn version(job: &PlanJob, step: &Step) -> Option<FsError> {
         _ => it.edit(observation(file)).ok(),
     });
     if let Some(policy::Guard::ReplaceIfVersion(version)) = required
-        && current(file) != Some(version)
+        && (current(file) != Some(version)
+            || broken!(AbaByGeneration) && !file.changed_by.is_empty())
+        && !broken!(StaleUnchecked)
     {
         return Some(stale_refusal(step, file));
     }
     match step.change.guard()? {
+        _ if broken!(GuardIgnored) => None,
         protocol::Guard::ReplaceIfVersion { version } if current(file) != Some(version) => {
             let mut err = stale_refusal(step, file);
             err.observed_version = Some(version);

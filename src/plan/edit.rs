@@ -3,11 +3,13 @@
 //! Invariant: an edit that may mean several places is refused with all of them, never settled by a guess. The exact text
 //! comes first; only if it is nowhere, and the caller asked for it, what is written otherwise but means the same.
 
+use std::ops::Range;
+
 use super::diagnose;
 use crate::{
     error::{Code, FsError, Match},
     protocol::Place,
-    text::{Text, eol, matching, rewrite, splice::Splice, unicode},
+    text::{BOM, Text, eol, matching, rewrite, splice::Splice, unicode},
 };
 
 /// Most places that are listed.
@@ -39,37 +41,38 @@ pub(super) struct Edited {
 
 impl Edit<'_> {
     pub(super) fn run(&self) -> Result<Edited, FsError> {
-        let old = eol::fold(self.old);
-        let new = eol::fold(self.new);
+        let (old, new) = (eol::fold(self.old), eol::fold(self.new));
+        let (old, new) = self.without_bom(&old, &new);
+        if old == new {
+            return Err(self.no_change(
+                "oldString and newString are the same",
+                "there is nothing to do",
+            ));
+        }
         let most = if self.replace_all {
             usize::MAX
         } else {
             PLACES_COUNTED
         };
-        let exact = matching::find(self.text, &old, most);
+        let exact = matching::find(self.text, old, most);
         if exact.ranges.is_empty() {
-            return self.run_by_unicode(&old, &new, most);
+            return self.run_by_unicode(old, new, most);
         }
         self.check_places(&exact.ranges, exact.complete)?;
-        let splits = |it: &&std::ops::Range<usize>| unicode::splits_a_character(self.text, it);
+        let splits = |it: &&Range<usize>| unicode::splits_a_character(self.text, it);
         let n_splits = exact.ranges.iter().filter(splits).count();
         let notes = (n_splits > 0).then(|| {
             "the text that was replaced begins or ends inside a character with its marks"
                 .to_string()
         });
         let look_alikes = if self.unicode_fallback {
-            let alike = unicode::find(self.text, &old, PLACES_LISTED).ranges();
-            let others = alike.iter().filter(|it| !exact.ranges.contains(it));
-            others.map(|it| self.place(it.start)).collect()
+            self.look_alikes(old, &exact.ranges)
         } else {
             Vec::new()
         };
         let n_hits = exact.ranges.len();
-        let splices = exact.ranges.into_iter();
         Ok(Edited {
-            splices: splices
-                .flat_map(|hit| rewrite::replace(self.text, hit, &new))
-                .collect(),
+            splices: rewrite::replace_all(self.text, &exact.ranges, new),
             n_hits,
             unicode_normalized: false,
             look_alikes,
@@ -97,13 +100,10 @@ impl Edit<'_> {
         }
         self.check_places(&ranges, alike.complete)?;
         if unicode::alike(old, new) {
-            let what = format!(
-                "cannot edit \"{}\": oldString and newString differ only in how characters are written, and oldString is not there as written",
-                self.path
-            );
-            let remedy =
-                "copy the text exactly as it is in the file, if its characters are to change";
-            return Err(FsError::new(Code::FsNoChange, what, remedy).at(self.path, self.uri));
+            return Err(self.no_change(
+                "oldString and newString differ only in how characters are written, and oldString is not there as written",
+                "copy the text exactly as it is in the file, if its characters are to change",
+            ));
         }
         Ok(Edited {
             splices: unicode::replace(self.text, &alike, old, new),
@@ -114,17 +114,45 @@ impl Edit<'_> {
         })
     }
 
+    /// Old and new without the byte order mark of a file that has one: it is no part of what can be edited, and whoever
+    /// copied it along means the text behind it.
+    fn without_bom<'a>(&self, old: &'a str, new: &'a str) -> (&'a str, &'a str) {
+        match old.strip_prefix(BOM) {
+            Some(rest) if !rest.is_empty() && self.text.has_bom() => {
+                (rest, new.strip_prefix(BOM).unwrap_or(new))
+            }
+            _ => (old, new),
+        }
+    }
+
+    fn no_change(&self, why: &str, remedy: &str) -> FsError {
+        let what = format!("cannot edit \"{}\": {why}", self.path);
+        FsError::new(Code::FsNoChange, what, remedy).at(self.path, self.uri)
+    }
+
+    /// The first places that only the fallback would find, beside the exact ones.
+    fn look_alikes(&self, old: &str, exact: &[Range<usize>]) -> Vec<Place> {
+        let alike = unicode::find(self.text, old, exact.len().saturating_add(PLACES_LISTED));
+        let ranges = alike.ranges().into_iter();
+        let others = ranges.filter(|it| {
+            let is_exact = |hit: &Range<usize>| (hit.start, hit.end);
+            exact
+                .binary_search_by_key(&(it.start, it.end), is_exact)
+                .is_err()
+        });
+        others
+            .take(PLACES_LISTED)
+            .map(|it| self.place(it.start))
+            .collect()
+    }
+
     fn place(&self, byte: usize) -> Place {
         let (line, column) = self.text.line_column(byte);
         Place { line, column }
     }
 
     /// Refuses more than one place, unless all are meant and can all be replaced.
-    fn check_places(
-        &self,
-        places: &[std::ops::Range<usize>],
-        complete: bool,
-    ) -> Result<(), FsError> {
+    fn check_places(&self, places: &[Range<usize>], complete: bool) -> Result<(), FsError> {
         let overlap = places.windows(2).any(|pair| pair[1].start < pair[0].end);
         if !overlap && (places.len() <= 1 || self.replace_all) {
             return Ok(());

@@ -215,6 +215,11 @@ impl Editor {
         self.client.connection()
     }
 
+    /// Returns the process that serves.
+    pub fn process_id(&self) -> u32 {
+        self.client.process_id()
+    }
+
     /// Returns how long a call may take.
     pub fn timeout(&self) -> Duration {
         self.timeout

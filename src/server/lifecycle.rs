@@ -57,10 +57,12 @@ pub(super) struct Connection {
     /// Requests that have not been answered.
     calls: HashMap<CallId, Id>,
     last_call: u64,
+    /// Called by the watcher, where the client does not watch files.
+    wake: Option<Box<dyn Fn() + Send>>,
 }
 
 impl Connection {
-    pub(super) fn new(engine: Engine, outbox: Outbox) -> Self {
+    pub(super) fn new(engine: Engine, outbox: Outbox, wake: impl Fn() + Send + 'static) -> Self {
         Self {
             engine,
             outbox,
@@ -69,6 +71,7 @@ impl Connection {
             folders: Vec::new(),
             calls: HashMap::new(),
             last_call: 0,
+            wake: Some(Box::new(wake)),
         }
     }
 
@@ -83,6 +86,11 @@ impl Connection {
 
     pub(super) fn finished(&mut self, finished: Finished) {
         let effects = self.engine.finished(finished);
+        self.carry_out(effects);
+    }
+
+    pub(super) fn hinted(&mut self) {
+        let effects = self.engine.hinted();
         self.carry_out(effects);
     }
 
@@ -219,14 +227,14 @@ impl Connection {
             Ok(params) => params,
             Err(failure) => return self.fail(id, &failure),
         };
-        let (options, unknown) = match ServerOptions::parse(params.initialization_options) {
+        let (mut options, unknown) = match ServerOptions::parse(params.initialization_options) {
             Ok(parsed) => parsed,
             Err(err) => {
                 return self.fail(id, &Failure::params(format!("initializationOptions.{err}")));
             }
         };
         let client = Capabilities::of(&params.capabilities);
-        let root = params.root_uri.as_deref().and_then(path::file_uri_to_path);
+        let root = params.root_uri.as_deref().and_then(path::dir_uri_to_path);
         let root = root.or(params
             .root_path
             .filter(|it| !it.is_empty())
@@ -238,7 +246,11 @@ impl Connection {
                 path,
             });
         }
+        options.containment.temp_dir = Some(path::temp_dir());
         self.watches_files = client.watch_files;
+        if let (false, Some(wake)) = (client.watch_files, self.wake.take()) {
+            self.engine.watch(wake);
+        }
         self.state = State::Running;
         let missing = options.missing.clone();
         self.event(Event::Started {
@@ -521,7 +533,7 @@ impl Connection {
 }
 
 fn folder(folder: &decode::WireFolder) -> Option<Folder> {
-    let path = path::file_uri_to_path(&folder.uri)?;
+    let path = path::dir_uri_to_path(&folder.uri)?;
     let name = if folder.name.is_empty() {
         name_of(&path)
     } else {

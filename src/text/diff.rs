@@ -85,6 +85,41 @@ pub fn keeps(planned: &Text, actual: &Text, spans: &[Range<usize>]) -> bool {
     placed(planned, actual).iter().all(|it| it.spares(spans))
 }
 
+/// Where each span of `planned` is in `actual`; none for one that is not intact there (see [`keeps`]).
+///
+/// The spans are sorted and disjoint.
+pub fn survivors(
+    planned: &Text,
+    actual: &Text,
+    spans: &[Range<usize>],
+) -> Vec<Option<Range<usize>>> {
+    let changes = placed(planned, actual);
+    let survivor = |span: &Range<usize>| {
+        let mut start = span.start;
+        let mut n_removed = 0;
+        for change in &changes {
+            if !change.spares(std::slice::from_ref(span)) {
+                return None;
+            }
+            // What is inserted within may as well have been inserted before or behind.
+            let is_before = if change.is_insertion() && change.range.start < span.end {
+                change.reach.start <= span.start
+            } else {
+                change.range.end <= span.start
+            };
+            if is_before {
+                start += change.n_new;
+                n_removed += change.range.len();
+            }
+        }
+        let place = start - n_removed..start - n_removed + span.len();
+        let is_there = place.end <= actual.len_bytes()
+            && same_bytes(planned, span.clone(), actual, place.clone());
+        is_there.then_some(place)
+    };
+    spans.iter().map(survivor).collect()
+}
+
 /// Whether `actual` is `before` with the splices made, whatever else was changed beside them.
 ///
 /// What they made must be there (`keeps`), and not only as a part of what was there before: an edit of `f(x)` to `x`

@@ -22,10 +22,10 @@ use super::{Text, walk::Chunks};
 const ANCHOR_BYTES: usize = 64;
 
 /// What is gathered from a rope's chunks of about 1 KB to be searched at once; it stays in the first-level cache.
-const WINDOW_BYTES: usize = 16 * 1024;
+pub(super) const WINDOW_BYTES: usize = 16 * 1024;
 
 /// What a place of the anchor costs beside the bytes that are compared, in such bytes.
-const PLACE_COST: usize = 64;
+pub(super) const PLACE_COST: usize = 64;
 
 /// What comparing a line break costs, in bytes that are compared at once.
 const BREAK_COST: usize = 32;
@@ -47,7 +47,8 @@ pub fn find(text: &Text, needle: &str, most: usize) -> Hits {
     find_within(text, needle, most, WINDOW_BYTES, budget(text))
 }
 
-fn budget(text: &Text) -> usize {
+/// The work after which a text is read byte by byte.
+pub(super) fn budget(text: &Text) -> usize {
     WORK_FACTOR * (text.len_bytes() + WINDOW_BYTES)
 }
 
@@ -308,28 +309,22 @@ fn is_special(byte: u8) -> bool {
 
 /// Finds the needle by reading every byte of the view once (Knuth, Morris and Pratt).
 fn read_once(text: &Text, needle: &[u8], most: usize) -> Hits {
-    let borders = borders(needle);
+    let mut automaton = Automaton::new(needle);
     let mut hits = Hits::default();
     // The back follows at the needle's length, to know where a hit starts.
     let (mut front, mut back) = (Units::new(text), Units::new(text));
     let mut n_behind = 0;
-    let mut n_equal = 0;
     while let Some(byte) = front.next() {
         if n_behind == needle.len() {
             back.next();
         } else {
             n_behind += 1;
         }
-        while n_equal > 0 && needle[n_equal] != byte {
-            n_equal = borders[n_equal - 1];
-        }
-        n_equal += usize::from(needle[n_equal] == byte);
-        if n_equal == needle.len() {
+        if automaton.step(byte) {
             hits.ranges.push(back.at()..front.at());
             if hits.ranges.len() == most {
                 return hits;
             }
-            n_equal = borders[n_equal - 1];
         }
     }
     hits.complete = true;
@@ -383,18 +378,45 @@ impl Iterator for Units<'_> {
     }
 }
 
-/// For each prefix of the needle, the length of the longest shorter one that it ends with.
-fn borders(needle: &[u8]) -> Vec<usize> {
-    let mut borders = vec![0; needle.len()];
-    let mut n_equal = 0;
-    for at in 1..needle.len() {
-        while n_equal > 0 && needle[n_equal] != needle[at] {
-            n_equal = borders[n_equal - 1];
+/// Finds a needle in bytes that come one after the other.
+pub(super) struct Automaton<'a> {
+    needle: &'a [u8],
+    /// For each prefix of the needle, the length of the longest shorter one that it ends with.
+    borders: Vec<usize>,
+    /// How much of the needle the bytes so far end with.
+    n_equal: usize,
+}
+
+impl<'a> Automaton<'a> {
+    pub(super) fn new(needle: &'a [u8]) -> Self {
+        let mut borders = vec![0; needle.len()];
+        let mut n_equal = 0;
+        for at in 1..needle.len() {
+            while n_equal > 0 && needle[n_equal] != needle[at] {
+                n_equal = borders[n_equal - 1];
+            }
+            n_equal += usize::from(needle[n_equal] == needle[at]);
+            borders[at] = n_equal;
         }
-        n_equal += usize::from(needle[n_equal] == needle[at]);
-        borders[at] = n_equal;
+        Self {
+            needle,
+            borders,
+            n_equal: 0,
+        }
     }
-    borders
+
+    /// Takes the next byte; true if the needle ends with it.
+    pub(super) fn step(&mut self, byte: u8) -> bool {
+        while self.n_equal > 0 && self.needle[self.n_equal] != byte {
+            self.n_equal = self.borders[self.n_equal - 1];
+        }
+        self.n_equal += usize::from(self.needle[self.n_equal] == byte);
+        let is_hit = self.n_equal == self.needle.len();
+        if is_hit {
+            self.n_equal = self.borders[self.n_equal - 1];
+        }
+        is_hit
+    }
 }
 
 #[cfg(test)]

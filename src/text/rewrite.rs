@@ -31,6 +31,18 @@ pub fn replace(text: &Text, hit: Range<usize>, new: &str) -> Vec<Splice> {
     rewrite(text, hit, new, Style::Around)
 }
 
+/// Replaces ranges of raw bytes, in ascending order, each by the same view text.
+///
+/// Those that stand side by side are replaced as one, because what comes to stand beside what is known only then.
+pub fn replace_all(text: &Text, hits: &[Range<usize>], new: &str) -> Vec<Splice> {
+    let runs = hits.chunk_by(|hit, next| hit.end == next.start);
+    let splices = runs.flat_map(|run| {
+        let span = run[0].start..run[run.len() - 1].end;
+        replace(text, span, &new.repeat(run.len()))
+    });
+    splices.collect()
+}
+
 /// Replaces the whole view by a content with any line ends; a byte order mark stays if it is there, and only then: those
 /// that lead the content are left out.
 ///
@@ -57,7 +69,7 @@ fn rewrite(text: &Text, span: Range<usize>, new: &str, style: Style) -> Vec<Spli
         let lines_start = span.start + old_range.start;
         let start = lines_start + raw_len(old_lines, head);
         let end = lines_start + raw_len(old_lines, old_view.len() - tail);
-        let eol = if new.contains('\n') {
+        let eol = if new.contains('\n') && !broken!(AlwaysLf) {
             eol_for(text, start..end, style)
         } else {
             Eol::Lf
@@ -280,6 +292,17 @@ mod tests {
         check_replace("a\rx\nb", "x", "", &expect!["a␍⟦x␊→␍␊⟧b"]);
         check_replace("a\nb", "a", "a\r", &expect!["a⟦␊→␍␍␊⟧b"]);
         check_replace("a\rb", "b", "\n", &expect!["a␍⟦b→␍␊⟧"]);
+    }
+
+    #[test]
+    fn hits_side_by_side_are_replaced_as_one() {
+        let check = |raw: &str, old: &str, new: &str, expected: &Expect| {
+            let all = |text: &Text| replace_all(text, &find(text, old, 9).ranges, new);
+            check(raw, all, expected);
+        };
+        check("\na\na", "\na", "\r", &expect!["⟦␊a␊a→␍␍⟧"]);
+        check("\raa\n", "a", "", &expect!["␍⟦aa␊→␍␊⟧"]);
+        check("xax", "x", "y", &expect!["⟦x→y⟧a⟦x→y⟧"]);
     }
 
     proptest! {

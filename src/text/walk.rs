@@ -94,6 +94,15 @@ impl Text {
         }
     }
 
+    /// The stored pieces from `byte` on, each of whole characters.
+    pub(crate) fn strs_from(&self, byte: usize) -> impl Iterator<Item = &str> {
+        let (rope, flat) = match self {
+            Self::Rope(rope) => (Some(rope.byte_slice(byte..).chunks()), None),
+            Self::Flat(text) => (None, Some(&text[byte..])),
+        };
+        rope.into_iter().flatten().chain(flat)
+    }
+
     /// Walks forwards over a range.
     pub(crate) fn chunks_in(&self, range: Range<usize>) -> impl Iterator<Item = (usize, &[u8])> {
         self.chunks_from(range.start)

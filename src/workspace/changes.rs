@@ -4,7 +4,7 @@
 //! committed only if they still hold that; and it is answered once. Its commit point is the first `applyEdit` sent or
 //! the disk commit granted: before it a cancel takes back everything, after it nothing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -12,11 +12,14 @@ use super::{
     Answer, AskId, Call, CallId, CallKind, Compute, Effect, JobId, JobOwner, Looked, Millis,
     NewCall, Outcome, Work, Workspace,
     barrier::{Barrier, EDIT_BARRIER_MS},
+    containing::Targets,
     editing::Editing,
     reads::desynced,
+    rollback::{Reckoning, Rollback, Undoing},
     storing::Showing,
 };
 use crate::{
+    containment::Roots,
     disk::{DiskError, DiskErrorKind},
     error::{Code, Failure, FsError},
     ledger::{Entry, Observation},
@@ -36,12 +39,14 @@ const ANSWER_MS: Millis = 8000;
 /// A call that changes files.
 #[derive(Debug)]
 pub(super) struct ChangeCall {
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
     /// The files of the call; the steps name them by index.
     pub(super) keys: Vec<FileKey>,
+    /// Below which directories files may be changed.
+    pub(super) roots: Roots,
     rules: Rules,
     dry_run: bool,
-    is_apply: bool,
+    pub(super) is_apply: bool,
     pub(super) call_id: Option<String>,
     pub(super) label: Option<String>,
     started: Option<Millis>,
@@ -56,6 +61,8 @@ pub(super) struct ChangeCall {
     pub(super) staged: Option<JobId>,
     /// When each file of the plan came to hold what was planned, in the workspace's sequence.
     pub(super) done_at: BTreeMap<usize, u64>,
+    /// It cannot be done as a whole, and is being taken back.
+    pub(super) rollback: Option<Box<Rollback>>,
 }
 
 #[derive(Debug)]
@@ -68,6 +75,8 @@ pub(super) enum Phase {
     Committing,
     /// Committed on disk, but the editor opened a file meanwhile.
     Showing(Showing),
+    Undoing(Undoing),
+    Reckoning(Reckoning),
 }
 
 /// What a plan needs and does not have yet.
@@ -89,7 +98,11 @@ impl ChangeCall {
     pub(super) fn is_out(&self) -> bool {
         matches!(
             self.phase,
-            Phase::Editing(_) | Phase::Committing | Phase::Showing(_)
+            Phase::Editing(_)
+                | Phase::Committing
+                | Phase::Showing(_)
+                | Phase::Undoing(_)
+                | Phase::Reckoning(_)
         )
     }
 
@@ -151,50 +164,16 @@ impl Workspace {
         };
         let rules = session.map_or(self.options.rules, |it| it.rules);
         let session = session.map(|it| (it.id.clone(), it.epoch));
-        let session_id = params.session_id.as_deref();
-        let mut keys: Vec<FileKey> = Vec::new();
-        let mut indices: HashMap<FileKey, usize> = HashMap::new();
-        let mut steps = Vec::with_capacity(params.changes.len());
-        for (idx, change) in params.changes.into_iter().enumerate() {
-            let mut file = |name: &str| {
-                let key =
-                    self.resolve(session_id, name, lookups)
-                        .map_err(|failure| match failure {
-                            Failure::Fs(mut err) => {
-                                err.change = is_apply.then_some(idx);
-                                Failure::Fs(err)
-                            }
-                            failure @ Failure::Params { .. } => failure,
-                        })?;
-                Ok::<_, Failure>(*indices.entry(key).or_insert_with_key(|key| {
-                    keys.push(key.clone());
-                    keys.len() - 1
-                }))
-            };
-            let path = file(change.path())?;
-            let new_file = match &change {
-                Change::Rename { new_path, .. } => Some(file(new_path)?),
-                _ => None,
-            };
-            steps.push(Step {
-                change,
-                file: path,
-                new_file,
-            });
-        }
-        if let (true, Some(step)) = (self.options.read_only, steps.first()) {
-            let path = step.change.path();
-            let what = format!(
-                "cannot {} \"{path}\": nothing may be written here",
-                step.change.verb()
-            );
-            let remedy = "ask the user to do it, or to set containment otherwise";
-            let err = FsError::new(Code::FsSandboxDenied, what, remedy);
-            return Err(err.at(path, &keys[step.file].uri()).into());
-        }
+        let Targets { steps, keys, roots } = self.targets(
+            params.session_id.as_deref(),
+            params.changes,
+            is_apply,
+            lookups,
+        )?;
         let call = ChangeCall {
             steps,
             keys: keys.clone(),
+            roots,
             rules,
             dry_run: params.dry_run,
             is_apply,
@@ -211,6 +190,7 @@ impl Workspace {
             marks: Vec::new(),
             staged: None,
             done_at: BTreeMap::new(),
+            rollback: None,
         };
         let id = new.id;
         let call = new.call(session, keys, CallKind::Change(Box::new(call)));
@@ -232,7 +212,8 @@ impl Workspace {
                 .get(key)
                 .is_some_and(|it| it.queue.front() == Some(&id))
         };
-        if !matches!(change.phase, Phase::Queued) || !call.keys.iter().all(is_first) {
+        let is_first = call.keys.iter().all(is_first) || broken!(GuardBeforeQueue);
+        if !matches!(change.phase, Phase::Queued) || !is_first {
             return;
         }
         if let Some(call) = self.calls.remove(&id) {
@@ -331,6 +312,10 @@ impl Workspace {
                 self.committed(id, call, committed);
             }
             (Phase::Editing(_), Outcome::Judged(verdicts)) => self.judged(id, call, &verdicts),
+            (Phase::Undoing(_), Outcome::Undo(undos)) => self.undo_known(id, call, undos),
+            (Phase::Reckoning(_), Outcome::Looked(looked)) => {
+                self.reckoned(id, call, job, looked);
+            }
             _ => {
                 self.calls.insert(id, call);
             }
@@ -346,7 +331,12 @@ impl Workspace {
             Phase::Gathering(_) => self.go_on_gathering(id, call),
             Phase::Editing(_) => self.go_on_editing(id, call),
             Phase::Showing(_) => self.go_on_showing(id, call),
-            Phase::Queued | Phase::Planning | Phase::Staging | Phase::Committing => {
+            Phase::Queued
+            | Phase::Planning
+            | Phase::Staging
+            | Phase::Committing
+            | Phase::Undoing(_)
+            | Phase::Reckoning(_) => {
                 self.calls.insert(id, call);
             }
         }
@@ -411,6 +401,10 @@ impl Workspace {
             }
         }
         let looked = std::mem::take(&mut gathering.looked);
+        if let Err(err) = self.require_still_contained(change) {
+            self.finish(id, &call, Err(Failure::Fs(err)));
+            return;
+        }
         let (job, marks) = self.plan_job(change, call.session.as_ref(), call.turn, looked);
         change.marks = marks;
         change.phase = Phase::Planning;
@@ -573,7 +567,7 @@ impl Workspace {
                 return;
             }
         };
-        let is_current = self.is_as_planned(&change.marks);
+        let is_current = self.is_as_planned(&change.marks) || broken!(PlanMayBeOld);
         for (file, version) in &plan.versions {
             let Some(uri) = self
                 .document_of(&change.keys[*file])
@@ -589,7 +583,7 @@ impl Workspace {
             }
         }
         change.plan = plan;
-        if change.dry_run {
+        if change.dry_run && !broken!(DryRunIsRun) {
             let files = change
                 .plan
                 .files
@@ -702,6 +696,9 @@ impl Workspace {
         let mut files = Vec::with_capacity(change.plan.files.len());
         for (idx, plan) in change.plan.files.iter().enumerate() {
             let mut result = plan.result.clone();
+            if broken!(VersionOfLaterLook) {
+                result.version = self.document_version(&result.uri).or(result.version);
+            }
             if result.via == Via::Editor {
                 result.dirty = self.document_of(&plan.key).map(|it| it.1.dirty);
             }

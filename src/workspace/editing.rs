@@ -1,4 +1,4 @@
-//! The part of a call that the editor carries out: sending, judging the result, and taking it back.
+//! The part of a call that the editor carries out: sending, and judging the result.
 //!
 //! Invariant: success is what the buffer holds, never what the editor says; and what a human typed meanwhile is neither
 //! undone nor claimed.
@@ -13,7 +13,7 @@ use crate::{
     error::{Code, FsError},
     pending::{Pending, Verdict},
     plan::{EditorEdit, stale},
-    protocol::{self, ApplyEditResult, Author, Via},
+    protocol::{ApplyEditResult, Author, Via},
     text::{Text, splice::Splices},
 };
 
@@ -29,8 +29,6 @@ pub(super) struct Editing {
     barrier: Option<Barrier>,
     is_judging: bool,
     sent: Vec<Sent>,
-    /// The edit takes back an earlier one, because of this.
-    rollback: Option<Box<FsError>>,
 }
 
 #[derive(Debug)]
@@ -53,13 +51,14 @@ struct Sent {
 }
 
 /// What one document has to become.
-struct Order {
-    plan_idx: usize,
-    uri: String,
-    before: Text,
-    after: Text,
-    splices: Splices,
-    edits: Vec<EditorEdit>,
+pub(super) struct Order {
+    /// Index in the plan.
+    pub(super) plan_idx: usize,
+    pub(super) uri: String,
+    pub(super) before: Text,
+    pub(super) after: Text,
+    pub(super) splices: Splices,
+    pub(super) edits: Vec<EditorEdit>,
 }
 
 impl Workspace {
@@ -82,16 +81,10 @@ impl Workspace {
                 })
             });
         let orders = orders.collect();
-        self.send_orders(id, call, orders, None);
+        self.send_orders(id, call, orders);
     }
 
-    fn send_orders(
-        &mut self,
-        id: CallId,
-        mut call: Call,
-        orders: Vec<Order>,
-        rollback: Option<Box<FsError>>,
-    ) {
+    pub(super) fn send_orders(&mut self, id: CallId, mut call: Call, orders: Vec<Order>) {
         let session_id = call.session.as_ref().map(|it| it.0.clone());
         let CallKind::Change(change) = &mut call.kind else {
             return;
@@ -110,11 +103,11 @@ impl Workspace {
                 .map(|it| json!({ "range": it.range, "newText": it.new_text }))
                 .collect();
             let old_texts: Vec<&str> = order.edits.iter().map(|it| it.old_text.as_str()).collect();
-            let identifier = json!({ "uri": order.uri, "version": document.lsp_version });
+            let lsp_version = (!broken!(VersionIgnored)).then_some(document.lsp_version);
+            let instance = (!broken!(InstanceIgnored)).then_some(document.instance);
+            let identifier = json!({ "uri": order.uri, "version": lsp_version });
             document_changes.push(json!({ "textDocument": identifier, "edits": edits }));
-            details.push(
-                json!({ "uri": order.uri, "instance": document.instance, "oldTexts": old_texts }),
-            );
+            details.push(json!({ "uri": order.uri, "instance": instance, "oldTexts": old_texts }));
             document.unknown = None;
             document.pending = Some((id, Pending::new(order.before, order.after, order.splices)));
             let (instance, lsp_version) = (document.instance, document.lsp_version);
@@ -150,7 +143,6 @@ impl Workspace {
             barrier: None,
             is_judging: false,
             sent,
-            rollback,
         };
         change.is_sent = true;
         change.phase = Phase::Editing(Box::new(editing));
@@ -197,7 +189,7 @@ impl Workspace {
         {
             sent.landed = Some(seq);
             // The text is the planned one, so it need not be hashed again.
-            if editing.rollback.is_none()
+            if change.rollback.is_none()
                 && let Some(document) = self.documents.get_mut(uri)
             {
                 document.version = change.plan.files[sent.plan_idx].result.version;
@@ -213,12 +205,7 @@ impl Workspace {
         let Phase::Editing(editing) = &mut change.phase else {
             return;
         };
-        let is_gone = |sent: &Sent| {
-            self.documents
-                .get(&sent.uri)
-                .is_none_or(|it| it.instance != sent.instance)
-        };
-        if let Some(gone) = editing.sent.iter().position(is_gone) {
+        if let Some(gone) = editing.sent.iter().position(|it| self.is_gone(it)) {
             if self.is_known_of_the_rest(id, editing, wait_ms) {
                 self.closed_while_out(id, call, gone);
             } else {
@@ -237,7 +224,7 @@ impl Workspace {
             return;
         };
         let applied = answer.applied;
-        if applied && all_landed {
+        if applied && (all_landed || broken!(AnswerIsBelieved)) {
             self.edited(id, call);
             return;
         }
@@ -260,6 +247,13 @@ impl Workspace {
             (true, true) => self.judge(id, call),
             (true, false) => self.refused(id, call),
         }
+    }
+
+    /// True if the document was closed, or loaded again, since the edit was sent.
+    fn is_gone(&self, sent: &Sent) -> bool {
+        self.documents
+            .get(&sent.uri)
+            .is_none_or(|it| it.instance != sent.instance)
     }
 
     /// Whether it is known what became of the other documents of an edit when one was closed: what landed there has to be
@@ -285,7 +279,11 @@ impl Workspace {
                 editing.barrier = self.barrier(id, uris, wait_ms);
                 editing.barrier.is_none()
             }
-            None => true,
+            // Without a barrier the reports of an applied edit may take their time.
+            None => {
+                let is_reported = |it: &Sent| it.landed.is_some() || self.is_gone(it);
+                is_late || editing.sent.iter().all(is_reported)
+            }
         };
         if !is_over {
             return false;
@@ -321,7 +319,7 @@ impl Workspace {
                 continue;
             };
             let key = document.key.clone();
-            if sent.landed.is_none() && pending.moved() {
+            if sent.landed.is_none() && pending.moved() && !broken!(TypingForgotten) {
                 self.note_change(&key, Author::Human);
             }
         }
@@ -384,8 +382,8 @@ impl Workspace {
             return;
         };
         self.clear_pending(&editing);
-        if let Some(err) = editing.rollback {
-            self.finish(id, &call, Err((*err).into()));
+        if change.rollback.is_some() {
+            self.reckon(id, call);
             return;
         }
         for sent in &editing.sent {
@@ -423,8 +421,12 @@ impl Workspace {
         };
         let moved = editing.sent.iter().any(has_moved)
             || code.is_some_and(|it| ["version", "instance", "text", "eol"].contains(&it));
-        if let Some(err) = editing.rollback {
-            self.partially(id, call, *err);
+        if change.rollback.is_some() {
+            if moved {
+                self.take_back_again(id, call);
+            } else {
+                self.reckon(id, call);
+            }
             return;
         }
         let call = if moved {
@@ -459,6 +461,10 @@ impl Workspace {
             return;
         };
         self.clear_pending(&editing);
+        if change.rollback.is_some() {
+            self.reckon(id, call);
+            return;
+        }
         self.abort_staged(change);
         change.staged = None;
         for sent in &editing.sent {
@@ -506,13 +512,16 @@ impl Workspace {
             let Some((_, pending)) = document.pending.take() else {
                 continue;
             };
+            if broken!(UnknownIsFailed) {
+                continue;
+            }
             let key = document.key.clone();
             let has_moved = pending.moved() && !pending.landed();
             document.unknown = Some(Unknown {
                 ask: editing.ask,
                 pending,
                 // What takes an edit back is credited to nobody.
-                session: session.clone().filter(|_| editing.rollback.is_none()),
+                session: session.clone().filter(|_| change.rollback.is_none()),
                 path: plan.result.path.clone(),
                 version,
                 shown: plan.shown.clone(),
@@ -534,9 +543,11 @@ impl Workspace {
         let err = FsError::new(Code::FsEditorTimeout, what, remedy)
             .at(path, &change.plan.files[idx].result.uri);
         self.probe(uris);
-        match editing.rollback {
-            Some(cause) => self.partially(id, call, *cause),
-            None => self.finish(id, &call, Err(err.into())),
+        if change.rollback.is_some() {
+            let plan_idxs = editing.sent.iter().map(|it| it.plan_idx).collect();
+            self.not_taken_back(id, call, plan_idxs);
+        } else {
+            self.finish(id, &call, Err(err.into()));
         }
     }
 
@@ -550,6 +561,10 @@ impl Workspace {
             return;
         };
         self.clear_pending(&editing);
+        if change.rollback.is_some() {
+            self.take_back_again(id, call);
+            return;
+        }
         self.abort_staged(change);
         change.staged = None;
         let sent = &editing.sent[gone];
@@ -578,96 +593,9 @@ impl Workspace {
             FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
                 .at(path, &plan.result.uri)
         };
-        if let Some(first) = editing.rollback {
-            self.partially(id, call, *first);
-            return;
-        }
         for sent in editing.sent.iter().filter(|it| it.landed.is_some()) {
             change.done_at.insert(sent.plan_idx, 0);
         }
         self.roll_back(id, call, err);
-    }
-
-    /// Takes back what the editor has done of the call, because the rest cannot be done.
-    pub(super) fn roll_back(&mut self, id: CallId, call: Call, err: FsError) {
-        let CallKind::Change(change) = &call.kind else {
-            return;
-        };
-        let encoding = self.client.encoding;
-        let mut orders = Vec::new();
-        let mut all = true;
-        for &idx in change.done_at.keys() {
-            let plan = &change.plan.files[idx];
-            if plan.result.via != Via::Editor {
-                continue;
-            }
-            let document = self.documents.get(&plan.result.uri);
-            let (Some(before), Some(after), Some(document)) = (&plan.before, &plan.after, document)
-            else {
-                continue;
-            };
-            let text = document.text();
-            if !text.same(after) {
-                all = false;
-                continue;
-            }
-            let splices = plan.splices.inverse(before);
-            let edits = splices.iter().map(|splice| EditorEdit {
-                range: protocol::Range {
-                    start: document.buffer.position_of(splice.range.start, encoding),
-                    end: document.buffer.position_of(splice.range.end, encoding),
-                },
-                old_text: text.raw(splice.range.clone()),
-                new_text: splice.text.clone(),
-            });
-            let edits = edits.collect();
-            let uri = plan.result.uri.clone();
-            orders.push(Order {
-                plan_idx: idx,
-                uri,
-                before: text,
-                after: before.clone(),
-                splices,
-                edits,
-            });
-        }
-        if !all {
-            self.partially(id, call, err);
-        } else if orders.is_empty() {
-            self.finish(id, &call, Err(err.into()));
-        } else {
-            self.send_orders(id, call, orders, Some(Box::new(err)));
-        }
-    }
-
-    /// Something of the call stays, because a human changed it since: says what became of each file.
-    pub(super) fn partially(&mut self, id: CallId, call: Call, cause: FsError) {
-        let CallKind::Change(change) = &call.kind else {
-            return;
-        };
-        let mut files = Vec::new();
-        for (idx, plan) in change.plan.files.iter().enumerate() {
-            let mut result = plan.result.clone();
-            let text = self.document_of(&plan.key).map(|it| it.1.text());
-            let is = |other: &Option<Text>| matches!((&text, other), (Some(text), Some(other)) if text.same(other));
-            result.outcome = if !change.done_at.contains_key(&idx) || is(&plan.before) {
-                protocol::Outcome::RolledBack
-            } else {
-                protocol::Outcome::KeptHuman
-            };
-            result.version = self.document_of(&plan.key).and_then(|it| it.1.version);
-            files.push(result);
-        }
-        let what = format!(
-            "only a part of the call was done, because it could not be taken back: {}",
-            cause.what
-        );
-        let mut err = FsError::new(
-            Code::FsPartiallyApplied,
-            what,
-            "read the files named, then go on from there",
-        );
-        err.files = files;
-        self.finish(id, &call, Err(err.into()));
     }
 }

@@ -23,6 +23,7 @@ use crate::{
         Text,
         splice::{Splice, Splices},
     },
+    undo::{Undo, UndoJob},
     version::Version,
 };
 
@@ -185,6 +186,7 @@ pub enum Compute {
     Read(reads::ReadJob),
     Plan(PlanJob),
     Judge(Vec<Judgement>),
+    Undo(Vec<UndoJob>),
     Status(StatusJob),
 }
 
@@ -194,6 +196,7 @@ impl Compute {
             Self::Read(job) => job.cost(),
             Self::Plan(job) => job.cost(),
             Self::Judge(judgements) => judgements.iter().map(Judgement::cost).sum(),
+            Self::Undo(jobs) => jobs.iter().map(UndoJob::cost).sum(),
             Self::Status(job) => job.cost(),
         }
     }
@@ -206,6 +209,7 @@ impl Compute {
             Self::Judge(judgements) => {
                 Outcome::Judged(judgements.iter().map(Judgement::run).collect())
             }
+            Self::Undo(jobs) => Outcome::Undo(jobs.iter().map(UndoJob::run).collect()),
             Self::Status(job) => Outcome::Status(job.run()),
         }
     }
@@ -222,6 +226,7 @@ pub enum Outcome {
     Read(Result<reads::ReadDone, Box<FsError>>),
     Plan(Result<Plan, Box<FsError>>),
     Judged(Vec<Verdict>),
+    Undo(Vec<Undo>),
     Status(Vec<Told>),
 }
 

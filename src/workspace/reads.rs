@@ -284,7 +284,9 @@ impl Workspace {
                     told: Some(Status::Fresh),
                     turn: call.turn,
                 };
-                if let Some(session) = self.live_session(call.session.as_ref()) {
+                if let Some(session) = self.live_session(call.session.as_ref())
+                    && !broken!(AbsentIsUnseen)
+                {
                     session.ledger.observe(key, entry);
                 }
                 self.finish(id, &call, Err(err.into()));
@@ -330,6 +332,10 @@ impl Workspace {
                 return;
             }
         };
+        let version = self
+            .document_version(&shown.uri)
+            .filter(|_| broken!(ReadObservesLater))
+            .unwrap_or(version);
         if let Some(document) = self.documents.get_mut(&shown.uri)
             && Some(document.generation) == shown.generation
         {

@@ -200,7 +200,8 @@ impl Workspace {
     /// The same, to write its ledger.
     pub(super) fn live_session(&mut self, session: Option<&(String, u64)>) -> Option<&mut Session> {
         let (id, epoch) = session?;
-        self.sessions.get_mut(id).filter(|it| it.epoch == *epoch)
+        let session = self.sessions.get_mut(id);
+        session.filter(|it| it.epoch == *epoch || broken!(EpochIgnored))
     }
 
     /// True if the call's session was closed, whatever is open under its id now.
@@ -236,7 +237,7 @@ impl Workspace {
 /// A directory, as a path or a `file:` URI.
 pub(super) fn directory(name: &str) -> Result<PathBuf, Failure> {
     let path = if name.starts_with("file:") {
-        path::file_uri_to_path(name)
+        path::dir_uri_to_path(name)
     } else {
         Some(PathBuf::from(name))
     };

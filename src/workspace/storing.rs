@@ -122,7 +122,8 @@ impl Workspace {
                 for ((idx, _), in_place) in steps.into_iter().zip(in_place) {
                     change.plan.files[idx].result.in_place |= in_place;
                 }
-                if self.is_as_planned(&change.marks) && !self.is_any_open(change) {
+                let is_current = self.is_as_planned(&change.marks) || broken!(PlanMayBeOld);
+                if is_current && !self.is_any_open(change) {
                     self.edit_or_commit(id, call);
                 } else {
                     self.abort_and_retry(id, call);
@@ -153,6 +154,7 @@ impl Workspace {
                 || self.files.get(key).is_some_and(|it| it.unsynced.is_some())
         };
         plan.result.via == Via::Disk
+            && !broken!(CommitUnderBuffer)
             && !plan.is_noop()
             && (is_open(&plan.key) || plan.renamed_from.as_ref().is_some_and(is_open))
     }
@@ -221,11 +223,23 @@ impl Workspace {
                 .result
                 .version
                 .map_or(Observation::Absent, Observation::Present);
-            self.files.entry(plan.key.clone()).or_default().disk = Some(now);
+            let file = self.files.entry(plan.key.clone()).or_default();
+            (file.disk, file.committed_at) = (Some(now), seq);
             if let Some(from) = &plan.renamed_from {
-                self.note_change(from, author.clone());
-                self.files.entry(from.clone()).or_default().disk = Some(Observation::Absent);
+                let seq = self.note_change(from, author.clone());
+                let file = self.files.entry(from.clone()).or_default();
+                (file.disk, file.committed_at) = (Some(Observation::Absent), seq);
             }
+        }
+        if let Some(lost) = self.lost(change) {
+            let (verb, path) = change.named(lost);
+            let what = format!(
+                "cannot {verb} \"{path}\": file changed since it was read (it was closed in the editor)"
+            );
+            let err = FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
+                .at(path, &change.plan.files[lost].result.uri);
+            self.take_stock(id, call, err);
+            return;
         }
         if self.is_any_open(change) {
             let uris = change
@@ -241,6 +255,17 @@ impl Workspace {
         } else {
             self.succeed(id, &call);
         }
+    }
+
+    /// A document of the call that was closed or loaded again since it was changed; its buffer, with the change, is gone.
+    fn lost(&self, change: &ChangeCall) -> Option<usize> {
+        let is_lost = |plan: &FilePlan| {
+            let mark = change.marks.iter().find(|it| it.0 == plan.result.uri);
+            let document = self.documents.get(&plan.result.uri);
+            mark.map(|it| it.1) != document.map(|it| it.instance)
+        };
+        let mut plans = change.plan.files.iter();
+        plans.position(|it| it.result.via == Via::Editor && !it.is_noop() && is_lost(it))
     }
 
     /// A success is told only once the buffer of a file that was opened meanwhile shows the new text.
@@ -334,11 +359,8 @@ impl Workspace {
                     change.done_at.insert(*idx, self.seq);
                 }
             }
-            self.partially(id, call, err);
-            return;
         }
-        let is_editor_done = !change.done_at.is_empty();
-        if is_editor_done {
+        if !change.done_at.is_empty() || !failure.rolled_back {
             self.roll_back(id, call, err);
             return;
         }

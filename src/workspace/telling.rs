@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{Alarm, CallKind, Compute, Effect, JobOwner, Looked, Millis, Outcome, Workspace};
 use crate::{
+    large::is_large,
     ledger::{Entry, Observation},
     path::FileKey,
     protocol::{Author, LedgerEntry, Seen, Status},
@@ -246,7 +247,7 @@ impl Workspace {
             .snapshot
             .as_ref()
             .is_some_and(|it| it.len_bytes() != text.len_bytes());
-        entry.told == Some(Status::Stale) && differs && text.len_bytes() > super::AT_ONCE_BYTES
+        entry.told == Some(Status::Stale) && differs && is_large(text.len_bytes())
     }
 
     /// Tells the rows whose status is another than was last told.

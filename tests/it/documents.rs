@@ -424,3 +424,18 @@ fn a_session_without_an_id_reads_freely_and_changes_only_what_it_names() {
     world.check_disk("a.txt", "1\n");
     world.check_disk("new.txt", "new\n");
 }
+
+#[test]
+fn what_a_turn_relies_on_is_handed_over_too() {
+    let world = World::new(&[("a.txt", "one")]);
+    let session = world.session("s");
+    for turn in [1, 2] {
+        let read = json!({ "path": "a.txt", "turn": turn });
+        session.call("abreast/read", read).unwrap();
+    }
+    // The editor adds the final line break that the file does not have.
+    world.editor.open_with("a.txt", "one\n").unwrap();
+    let edit = json!({ "path": "a.txt", "oldString": "one", "newString": "1", "turn": 2 });
+    session.call("abreast/edit", edit).unwrap();
+    world.check_buffer("a.txt", "1\n");
+}

@@ -277,7 +277,9 @@ fn dsh_p18_what_is_no_regular_file_is_refused_and_never_waited_for() {
 
 #[test]
 fn dsh_p19_a_device_is_neither_read_nor_written() {
-    let world = World::new(&[]);
+    let world = World::with(&[], |options| {
+        options.initialization_options = json!({ "containment": "none" });
+    });
     let session = world.session("s");
     refused(session.read("/dev/null"), "FS_NOT_REGULAR_FILE");
     refused(session.read("/dev/zero"), "FS_NOT_REGULAR_FILE");

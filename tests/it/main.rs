@@ -9,27 +9,30 @@
 mod cancel;
 mod cases;
 mod command_line;
+#[cfg(unix)]
+mod containment;
 mod documents;
 #[cfg(unix)]
 mod dsh;
+#[cfg(unix)]
+mod dsh_edits;
 mod editors;
 mod errors;
+mod fuzz;
+mod grok;
 mod hostile;
 mod ledger;
 mod lifecycle;
+mod misses;
 #[cfg(unix)]
 mod nvim;
 mod ordering;
 mod protocol;
 mod races;
 mod reads;
+mod rollback;
 mod rules;
 mod sessions;
-#[allow(
-    clippy::pedantic,
-    clippy::filter_map_bool_then,
-    clippy::nonminimal_bool,
-    reason = "the models are tables of what can happen, kept as flat as they are"
-)]
-mod simulation;
+mod stress;
 mod support;
+mod watching;

@@ -291,6 +291,34 @@ test('on_stale, on_ledger and AbreastStale tell what the human changed', functio
   wait_for(6)
 end)
 
+test('on_stale tells of a closed file that somebody changed on disk', function()
+  local child = start({ files = { ['a.txt'] = 'one\n', ['closed.txt'] = 'one\n' } })
+  child:session()
+  child:lua([[
+    _G.told = {}
+    sessions.agent:on_stale(function(entries) vim.list_extend(_G.told, entries) end)
+  ]])
+  child:must('read', { path = 'closed.txt' })
+  child:must('edit', { path = 'closed.txt', oldString = 'one', newString = '1' })
+  T.write(child.dir .. '/closed.txt', 'other\n')
+  local told = T.wait('the listener', function()
+    local list = child:lua('return _G.told')
+    return #list > 0 and list
+  end)
+  eq({ #told, told[1].path, told[1].changedBy }, { 1, 'closed.txt', { { kind = 'disk' } } })
+end)
+
+test('nothing is written outside of the workspace, nor into .git', function()
+  local child = Child.start({ files = { ['p/a.txt'] = 'one\n', ['p/.git/config'] = 'x\n' } })
+  child:cmd('cd p')
+  child:edit('a.txt')
+  child:session()
+  child:refused('FS_SANDBOX_DENIED', 'write', { path = '/abreast-nowhere/x', content = 'y\n' })
+  child:must('read', { path = '.git/config' })
+  child:refused('FS_SANDBOX_DENIED', 'write', { path = '.git/config', content = 'y\n' })
+  eq(T.read(child.dir .. '/p/.git/config'), 'x\n')
+end)
+
 test('a session is not told of what it does itself', function()
   local child = start()
   child:session()

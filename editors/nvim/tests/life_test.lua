@@ -380,7 +380,7 @@ test(':checkhealth tells what is there', function()
     'OK edits of agents are checked by the strict handler',
     'OK positions are counted in utf-8',
     'OK agents may write below ' .. child.dir,
-    'OK but not what matches .git/**',
+    'OK but not what matches **/.git/**',
     'OK 1 shared with agents',
   }) do
     T.has(text, line)

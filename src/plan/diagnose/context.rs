@@ -196,5 +196,29 @@ mod tests {
                 }
             }
         }
+
+        #[test]
+        fn no_fewer_lines_around_would_do(raw in any_text(), old in "[ab\n]{1,2}") {
+            let text = Text::flat(&*raw);
+            let view = naive_view(&raw);
+            // A mark before the old text is part of no line.
+            prop_assume!(!raw.contains('\u{FEFF}') && !raw.contains("\r\r"));
+            let places: Vec<usize> = (0..view.len()).filter(|&it| view.as_bytes()[it..].starts_with(old.as_bytes())).collect();
+            prop_assume!(places.len() <= 20);
+            for (place, context) in places.iter().zip(all(&text, &old)) {
+                let (before, behind) = (&view[..*place], &view[place + old.len()..]);
+                let starts = before.rmatch_indices('\n').map(|it| it.0 + 1).chain([0]).take(MOST_LINES + 1);
+                let ends = behind.match_indices('\n').map(|it| it.0).chain([behind.len()]);
+                let ends: Vec<usize> = ends.take(MOST_LINES + 1).collect();
+                let candidates = starts.flat_map(|start| ends.iter().map(move |end| (start, end)));
+                let shortest = candidates
+                    .map(|(start, end)| &view[start..place + old.len() + end])
+                    .filter(|it| it.chars().count() <= MOST_CHARS)
+                    .filter(|it| (0..view.len()).filter(|&at| view.as_bytes()[at..].starts_with(it.as_bytes())).count() == 1)
+                    .map(|it| it.chars().count())
+                    .min();
+                prop_assert_eq!(context.map(|it| it.chars().count()), shortest);
+            }
+        }
     }
 }

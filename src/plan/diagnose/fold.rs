@@ -89,7 +89,10 @@ impl Fold {
             Self::LookAlikes if c.is_ascii() => folded.push(c),
             Self::LookAlikes => match look_alike(c) {
                 Some(plain) => folded.push_str(plain),
-                None => decompose_compatible(c, |it| folded.push(it)),
+                None => decompose_compatible(c, |it| match look_alike(it) {
+                    Some(plain) => folded.push_str(plain),
+                    None => folded.push(it),
+                }),
             },
         }
         c.len_utf8()

@@ -1,7 +1,10 @@
 use expect_test::{Expect, expect, expect_file};
 use proptest::prelude::*;
 
-use super::*;
+use super::{
+    excerpt::{TEXT_CHARS, TEXT_LINES},
+    *,
+};
 use crate::text::tests::{both, lines, naive_view};
 
 #[track_caller]
@@ -338,19 +341,23 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn the_table_in_the_documentation_is_true() {
-    let document = include_str!("../diagnose.md");
-    let table_start = document.find("| ").expect("there is a table");
-    let mut expected = document[..table_start].to_string();
-    expected.push_str("| kind | the file has | `oldString` | the remedy |\n|---|---|---|---|\n");
+fn the_table_in_the_readme_is_true() {
+    const HEAD: &str = "| kind | the file has | `oldString` | the remedy |\n|---|---|---|---|\n";
+    let readme = include_str!("../../../README.md");
+    let (before, rest) = readme.split_once(HEAD).expect("the README has the table");
+    let rows = rest
+        .split_inclusive('\n')
+        .take_while(|it| it.starts_with('|'));
+    let behind = &rest[rows.map(str::len).sum()..];
     let cell = |text: &str| text.replace('|', "\\|");
-    for (kind, text, old) in EXAMPLES {
+    let rows = EXAMPLES.iter().map(|(kind, text, old)| {
         let remedy = miss(&Text::flat(*text), old, true).remedy;
         let code = |text: &str| cell(&format!("{text:?}"));
         let (text, old, remedy) = (code(text), code(old), cell(&remedy));
-        expected.push_str(&format!("| {kind} | `{text}` | `{old}` | {remedy} |\n"));
-    }
-    expect_file!["../diagnose.md"].assert_eq(&expected);
+        format!("| {kind} | `{text}` | `{old}` | {remedy} |\n")
+    });
+    let expected = format!("{before}{HEAD}{}{behind}", rows.collect::<String>());
+    expect_file!["../../../README.md"].assert_eq(&expected);
 }
 
 #[test]

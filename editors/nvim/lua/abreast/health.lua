@@ -76,15 +76,18 @@ local function check_containment(folders)
     return
   elseif server.containment == 'none' then
     health.warn('agents may write everywhere (`server.containment` is "none")')
-    return
+  else
+    local roots = vim.tbl_map(function(folder)
+      return vim.uri_to_fname(folder.uri)
+    end, folders)
+    vim.list_extend(roots, server.extraRoots or {})
+    local env = client.get().used.env or {}
+    table.insert(roots, env.TMPDIR or vim.env.TMPDIR or '/tmp')
+    for _, root in ipairs(roots) do
+      health.ok('agents may write below ' .. root)
+    end
   end
-  for _, folder in ipairs(folders) do
-    health.ok('agents may write below ' .. vim.uri_to_fname(folder.uri))
-  end
-  for _, root in ipairs(server.extraRoots or {}) do
-    health.ok('agents may write below ' .. root)
-  end
-  local globs = server.protected or { '.git/**' }
+  local globs = server.protected or { '**/.git/**' }
   if #globs > 0 then
     health.ok('but not what matches ' .. table.concat(globs, ', '))
   end

@@ -4,9 +4,11 @@
 //! something else: one types a lot, one has a slow disk, in one the editor never answers.
 
 use super::{
-    action::{Action, Behind, Luck, Manner, Setup, Step, Steps, Style},
+    action::{
+        Action, Behind, Garbled, Luck, Manner, NOBODY, Named, Setup, State, Step, Steps, Style,
+    },
     random::Random,
-    world::World,
+    world::{Job, World},
 };
 
 const TYPED: [&str; 8] = ["x", "a", "\n", "é", "😀", "foo ", "one\n", "b"];
@@ -31,6 +33,10 @@ pub(super) struct Chances {
     n_sessions: u8,
     styles: Vec<Style>,
     manners: Vec<Manner>,
+    /// The hosts number turns.
+    has_turns: bool,
+    /// The editor's reports are in order, and it says nothing of its documents beside their text.
+    is_clear: bool,
 }
 
 /// How the run is set up.
@@ -44,11 +50,15 @@ pub(super) fn setup(random: &mut Random) -> (Setup, Vec<&'static str>) {
         codes: random.chance(70),
         adds_final_break: random.chance(15),
         liar: random.chance(8),
-        large: false,
+        large: random.chance(20),
+        policy_off: random.chance(4),
     };
-    let texts = (0..3)
-        .filter_map(|_| (!random.chance(15)).then(|| random.pick(&TEXTS)))
-        .collect();
+    let mut texts = Vec::new();
+    for _ in 0..3 {
+        if !random.chance(15) {
+            texts.push(random.pick(&TEXTS));
+        }
+    }
     (setup, texts)
 }
 
@@ -99,6 +109,8 @@ impl Chances {
             n_sessions: random.pick(&[1, 2, 2, 3]),
             styles,
             manners,
+            has_turns: random.chance(30),
+            is_clear: random.chance(60),
         }
     }
 
@@ -115,7 +127,7 @@ impl Chances {
         let n_done = world.jobs.iter().filter(|it| it.is_done()).count();
         let n_waiting = world.jobs.len() - n_done;
         match kind {
-            0 => self.show(world, file, random),
+            0 => Self::show(world, file, random),
             1 | 2 if !world.editor.documents.contains_key(&file) => Action::Open { file },
             1 => Action::Type {
                 file,
@@ -140,15 +152,31 @@ impl Chances {
                 nth: 0,
                 style: random.pick(&self.styles),
             },
-            4 if world.editor.inbox.is_empty() => Action::Deliver,
-            4 => Action::Handle {
+            4 if !world.editor.inbox.is_empty() => Action::Handle {
                 nth: nth(world.editor.inbox.len(), random),
                 manner: random.pick(&self.manners),
             },
-            5 => Action::Deliver,
-            6 => match random.below(8) {
+            6 => match random.below(12) {
                 0 => Action::Die,
-                1..4 => Action::Hint { file },
+                4 if !self.is_clear => Action::Garble {
+                    file,
+                    how: random.pick(&[
+                        Garbled::Changes,
+                        Garbled::Changes,
+                        Garbled::Version,
+                        Garbled::Document,
+                    ]),
+                },
+                5 if !self.is_clear => {
+                    let is = random.chance(50);
+                    let state = match random.below(3) {
+                        0 => State::ReadOnly(is),
+                        1 => State::Conflict(is),
+                        _ => State::Unsynced(is),
+                    };
+                    Action::State { file, state }
+                }
+                1..=5 => Action::Hint { file },
                 _ => {
                     let how = match random.below(6) {
                         0 | 1 => Behind::Append(random.pick(&TYPED)),
@@ -166,7 +194,7 @@ impl Chances {
                     .iter()
                     .filter(|it| !it.is_done())
                     .nth(nth.into())
-                    .is_some_and(|it| it.is_disk_change());
+                    .is_some_and(Job::is_disk_change);
                 let luck = match random.below(20) {
                     0 if is_change => Luck::Bad(random.byte(4)),
                     1 if is_change => Luck::Worse(random.byte(4)),
@@ -177,7 +205,7 @@ impl Chances {
             8 if n_done > 0 => Action::Finish {
                 nth: nth(n_done, random),
             },
-            7 | 8 => Action::Deliver,
+            4 | 5 | 7 | 8 => Action::Deliver,
             9 | 10 if world.oracle.session(session).is_none() => Action::OpenSession { session },
             9 => Action::Read {
                 session,
@@ -186,7 +214,21 @@ impl Chances {
                 lines: if random.chance(15) { random.byte(4) } else { 0 },
             },
             10 => self.change(world, session, file, random),
-            11 => match random.below(9) {
+            11 => match random.below(14) {
+                9 | 10 => Action::Observe {
+                    session,
+                    file,
+                    what: if random.chance(60) {
+                        Named::Current
+                    } else {
+                        Named::Earlier(random.byte(4))
+                    },
+                },
+                11 => Action::Forget {
+                    session,
+                    file: random.chance(70).then_some(file),
+                },
+                12 | 13 if self.has_turns => Action::NextTurn { session },
                 0 => Action::CloseSession { session },
                 1 => Action::Disconnect {
                     connection: random.byte(2),
@@ -208,7 +250,7 @@ impl Chances {
         }
     }
 
-    fn show(&self, world: &World, file: u8, random: &mut Random) -> Action {
+    fn show(world: &World, file: u8, random: &mut Random) -> Action {
         if !world.editor.documents.contains_key(&file) {
             return Action::Open { file };
         }
@@ -268,9 +310,18 @@ impl Chances {
                 lines: 0,
             };
         }
+        let session = if random.chance(5) { NOBODY } else { session };
+        let guard = random
+            .chance(if session == NOBODY { 80 } else { 6 })
+            .then(|| match random.below(5) {
+                0 => Named::Absent,
+                1 | 2 => Named::Earlier(random.byte(3)),
+                _ => Named::Current,
+            });
         Action::Change {
             session,
             steps: Steps(steps),
+            guard,
             dry_run: random.chance(3),
         }
     }

@@ -20,8 +20,10 @@ pub(super) struct Setup {
     pub(super) adds_final_break: bool,
     /// It says that it applied what it did not.
     pub(super) liar: bool,
-    /// Texts are so large that work on them is given away.
+    /// All texts count as so large that work on them is given away.
     pub(super) large: bool,
+    /// The policy's slot is empty.
+    pub(super) policy_off: bool,
 }
 
 impl Setup {
@@ -35,6 +37,7 @@ impl Setup {
         adds_final_break: false,
         liar: false,
         large: false,
+        policy_off: false,
     };
 }
 
@@ -91,6 +94,39 @@ pub(super) enum Luck {
     /// The same, and what was done before cannot be undone because somebody changed it again.
     Worse(u8),
 }
+
+/// A content that a caller names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    /// What is there.
+    Current,
+    /// What was there that many contents ago.
+    Earlier(u8),
+    /// That there is nothing.
+    Absent,
+}
+
+/// What the editor says of a document beside its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    ReadOnly(bool),
+    Conflict(bool),
+    Unsynced(bool),
+}
+
+/// A report that the sidecar cannot use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Garbled {
+    /// Its changes cannot be decoded.
+    Changes,
+    /// It does not even name its document.
+    Document,
+    /// It comes under the version of the one before.
+    Version,
+}
+
+/// The caller that has no session.
+pub(super) const NOBODY: u8 = 9;
 
 /// One change of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +214,15 @@ pub(super) enum Action {
         nth: u8,
         style: Style,
     },
+    /// What was typed is reported, and the report is broken.
+    Garble {
+        file: u8,
+        how: Garbled,
+    },
+    State {
+        file: u8,
+        state: State,
+    },
     /// The next message of the editor arrives.
     Deliver,
     /// The editor ends and all its documents with it.
@@ -216,7 +261,22 @@ pub(super) enum Action {
     Change {
         session: u8,
         steps: Steps,
+        guard: Option<Named>,
         dry_run: bool,
+    },
+    /// The host showed the file by other means.
+    Observe {
+        session: u8,
+        file: u8,
+        what: Named,
+    },
+    Forget {
+        session: u8,
+        file: Option<u8>,
+    },
+    /// The model of a session composes its next calls.
+    NextTurn {
+        session: u8,
     },
     Ledger {
         session: u8,

@@ -55,6 +55,7 @@ fn change(session: u8, steps: &[Step]) -> Action {
     Change {
         session,
         steps: Steps(steps.to_vec()),
+        guard: None,
         dry_run: false,
     }
 }
@@ -588,4 +589,76 @@ fn ten_thousand_waiting_calls_end_without_ten_thousand_frames() {
         Deliver,
     ]);
     check(QUIET, &["one\n"], actions);
+}
+
+#[test]
+fn taking_away_the_final_break_that_the_editor_added_is_a_change() {
+    let setup = Setup {
+        adds_final_break: true,
+        ..QUIET
+    };
+    let look = [
+        Work {
+            nth: 0,
+            luck: Luck::Good,
+        },
+        Finish { nth: 0 },
+    ];
+    let mut actions = vec![
+        OpenSession { session: 0 },
+        Read {
+            session: 0,
+            file: 0,
+            from: 0,
+            lines: 0,
+        },
+    ];
+    actions.extend(look.clone());
+    actions.extend([Open { file: 0 }, Deliver]);
+    actions.extend(look);
+    actions.extend([
+        Erase {
+            file: 0,
+            at: 1,
+            chars: 1,
+        },
+        Flush {
+            file: 0,
+            style: Exact,
+        },
+        Deliver,
+        change(0, &[edit(0, 0, 1, "x")]),
+    ]);
+    check(setup, &["a"], actions);
+}
+
+#[test]
+fn without_a_barrier_the_report_of_an_edit_is_waited_for_to_take_it_back() {
+    let read = |file: u8| Read {
+        session: 0,
+        file,
+        from: 0,
+        lines: 0,
+    };
+    let mut actions = vec![
+        OpenSession { session: 0 },
+        Open { file: 1 },
+        Open { file: 0 },
+        Deliver,
+        Deliver,
+        read(0),
+        read(1),
+    ];
+    actions.extend([
+        change(0, &[edit(0, 0, 1, "x"), edit(1, 0, 1, "x")]),
+        Handle {
+            nth: 0,
+            manner: Manner::AnswerFirst,
+        },
+        Reload {
+            file: 1,
+            same_version: true,
+        },
+    ]);
+    check(QUIET, &["one\n", "two\n"], actions);
 }

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use abreast::{error::Code, protocol::Change};
+use crate::{
+    error::Code,
+    protocol::{Change, Guard},
+    version::Version,
+};
 
 use super::{
     files,
@@ -39,11 +43,29 @@ pub(super) fn files_of(changes: &[Change]) -> Vec<u8> {
     files
 }
 
+/// The version of a view; not of a raw text, where a line end may be `\r\r\n`.
+pub(super) fn version(view: &str) -> Version {
+    let hash = blake3::hash(view.as_bytes()).to_hex();
+    Version::parse(&format!("b3:{}", &hash[..32])).expect("32 digits")
+}
+
 /// Makes the changes on what the files hold.
 pub(super) fn run(changes: &[Change], files: &mut BTreeMap<u8, Content>) -> Result<(), Code> {
     for change in changes {
         let file = file_of(change.path());
         let content = files.get(&file).cloned().flatten();
+        // Each change sees the result of those before it, and so does what its caller says that the file holds.
+        match change.guard() {
+            Some(Guard::ReplaceIfVersion { version: named })
+                if content.as_deref().map(version) != Some(named) =>
+            {
+                return Err(Code::FsStaleVersion);
+            }
+            Some(Guard::CreateIfAbsent) if content.is_some() => {
+                return Err(Code::FsAlreadyExists);
+            }
+            _ => {}
+        }
         match change {
             Change::Edit {
                 old_string,

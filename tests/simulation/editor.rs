@@ -5,25 +5,27 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use abreast::{
+use crate::{
     protocol::ContentChange,
     workspace::{AskId, Millis},
 };
 use serde_json::{Value, json};
 
 use super::{
-    action::{Manner, Setup, Style},
+    action::{Garbled, Manner, Setup, State, Style},
     files::{self, N_FILES},
     text::{BOM, Wire, cursor, difference, span, splits_pair},
 };
 
 /// An open document.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // as independent as an editor has them
 pub(super) struct Document {
     pub(super) instance: u32,
     pub(super) lsp_version: i32,
     pub(super) text: String,
     pub(super) dirty: bool,
+    read_only: bool,
     had_bom: bool,
     /// The text that the sidecar was told of, and what was changed since.
     reported: String,
@@ -49,6 +51,17 @@ pub(super) enum Message {
         changes: Vec<ContentChange>,
         human: bool,
     },
+    /// A report that cannot be used.
+    Garbled {
+        file: u8,
+        lsp_version: i32,
+        changes: Vec<ContentChange>,
+        how: Garbled,
+    },
+    State {
+        file: u8,
+        state: State,
+    },
     Saved {
         file: u8,
     },
@@ -64,7 +77,7 @@ pub(super) enum Message {
 /// A request to the editor.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
-    pub(super) ask: AskId,
+    pub(super) id: AskId,
     pub(super) method: &'static str,
     pub(super) params: Value,
 }
@@ -127,8 +140,6 @@ impl Editor {
         }
     }
 
-    // ── people ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
     /// Shows a file that holds `disk`.
     pub(super) fn open(&mut self, file: u8, disk: &str, lsp_version: i32) {
         if self.documents.contains_key(&file) {
@@ -154,6 +165,7 @@ impl Editor {
             reported: text.clone(),
             text,
             dirty: false,
+            read_only: false,
             had_bom,
             changes: Vec::new(),
             human: false,
@@ -249,11 +261,9 @@ impl Editor {
         }
         self.held.clear();
         for ask in std::mem::take(&mut self.inbox) {
-            self.answer(ask.ask, Err("the editor ended".to_string()));
+            self.answer(ask.id, Err("the editor ended".to_string()));
         }
     }
-
-    // ── reporting ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     pub(super) fn flush(&mut self, file: u8, style: Style) {
         let wire = self.wire;
@@ -305,6 +315,37 @@ impl Editor {
         self.flush_as(file, notifications, human);
     }
 
+    /// Reports what was typed, so that nobody can use it.
+    pub(super) fn garble(&mut self, file: u8, how: Garbled) {
+        let Some(document) = self.documents.get_mut(&file) else {
+            return;
+        };
+        if document.changes.is_empty() {
+            return;
+        }
+        let changes = std::mem::take(&mut document.changes);
+        document.human = false;
+        document.reported.clone_from(&document.text);
+        document.lsp_version += i32::from(how != Garbled::Version);
+        let lsp_version = document.lsp_version;
+        self.outbox.push_back(Message::Garbled {
+            file,
+            lsp_version,
+            changes,
+            how,
+        });
+    }
+
+    pub(super) fn state(&mut self, file: u8, state: State) {
+        let document = self.documents.get_mut(&file);
+        match (state, document) {
+            (State::ReadOnly(is), Some(document)) => document.read_only = is,
+            (State::Conflict(_), None) | (State::Unsynced(_), Some(_)) => return,
+            _ => {}
+        }
+        self.outbox.push_back(Message::State { file, state });
+    }
+
     fn flush_as(&mut self, file: u8, notifications: Vec<Vec<ContentChange>>, human: bool) {
         let Some(document) = self.documents.get_mut(&file) else {
             return;
@@ -325,8 +366,6 @@ impl Editor {
         self.outbox.push_back(Message::Answer { ask, answer });
     }
 
-    // ── requests ────────────────────────────────────────────────────────────────────────────────────────────────────
-
     /// Deals with a request; returns what it changed.
     pub(super) fn handle(&mut self, nth: usize, manner: Manner, now: Millis) -> Vec<Applied> {
         if nth >= self.inbox.len() {
@@ -334,7 +373,7 @@ impl Editor {
         }
         let ask = self.inbox.remove(nth);
         if manner == Manner::Fail {
-            self.answer(ask.ask, Err("internal error".to_string()));
+            self.answer(ask.id, Err("internal error".to_string()));
             return Vec::new();
         }
         match ask.method {
@@ -375,7 +414,7 @@ impl Editor {
         if manner == Manner::AnswerFirst {
             reports = self.outbox.split_off(from).into();
         }
-        self.answer(ask.ask, Ok(json!({ "documents": documents })));
+        self.answer(ask.id, Ok(json!({ "documents": documents })));
         self.outbox.extend(reports);
     }
 
@@ -403,11 +442,11 @@ impl Editor {
         let is_sloppy = manner == Manner::Half;
         match manner {
             Manner::Refuse => {
-                self.refuse(ask.ask, "the user is busy", None);
+                self.refuse(ask.id, "the user is busy", None);
                 return Vec::new();
             }
             Manner::Skip => {
-                self.answer(ask.ask, Ok(json!({ "applied": true })));
+                self.answer(ask.id, Ok(json!({ "applied": true })));
                 return Vec::new();
             }
             _ => {}
@@ -415,7 +454,7 @@ impl Editor {
         let edits = match self.check(ask, now) {
             Ok(edits) => edits,
             Err((reason, code)) => {
-                self.refuse(ask.ask, &reason, Some(code));
+                self.refuse(ask.id, &reason, Some(code));
                 return Vec::new();
             }
         };
@@ -437,7 +476,7 @@ impl Editor {
                 document.change(wire, range, &new, false);
             }
             applied.push(Applied {
-                ask: ask.ask,
+                ask: ask.id,
                 file,
                 before,
                 after: document.text.clone(),
@@ -446,8 +485,8 @@ impl Editor {
         let files: Vec<u8> = applied.iter().map(|it| it.file).collect();
         let answer = json!({ "applied": true });
         match manner {
-            Manner::Later => self.held.push((ask.ask, files)),
-            Manner::AnswerFirst => self.answer(ask.ask, Ok(answer)),
+            Manner::Later => self.held.push((ask.id, files)),
+            Manner::AnswerFirst => self.answer(ask.id, Ok(answer)),
             manner => {
                 let style = if let Manner::Right(style) = manner {
                     style
@@ -457,7 +496,7 @@ impl Editor {
                 for file in files {
                     self.flush(file, style);
                 }
-                self.answer(ask.ask, Ok(answer));
+                self.answer(ask.id, Ok(answer));
             }
         }
         applied
@@ -512,6 +551,9 @@ impl Editor {
             {
                 return Err((format!("{uri} was loaded again"), "instance"));
             }
+            if document.read_only {
+                return Err((format!("{uri} is read-only"), "read-only"));
+            }
             if says_otherwise(
                 &change["textDocument"]["version"],
                 i64::from(document.lsp_version),
@@ -547,9 +589,9 @@ impl Editor {
 impl Setup {
     pub(super) fn wire(self) -> Wire {
         let encoding = if self.utf8 {
-            abreast::protocol::Encoding::Utf8
+            crate::protocol::Encoding::Utf8
         } else {
-            abreast::protocol::Encoding::Utf16
+            crate::protocol::Encoding::Utf16
         };
         Wire {
             encoding,

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use abreast::protocol::{ContentChange, Encoding, Position, Range as LspRange};
+use crate::protocol::{ContentChange, Encoding, Position, Range as LspRange};
 
 pub(super) const BOM: &str = "\u{FEFF}";
 

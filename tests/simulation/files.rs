@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use abreast::{
+use crate::{
     disk::{DiskChange, DiskError, DiskErrorKind, DiskFailure, Resolved},
     path::FileKey,
     text::Text,
@@ -72,7 +72,9 @@ impl Disk {
     pub(super) fn resolve(&self, path: &Path) -> Resolved {
         Resolved {
             path: path.to_path_buf(),
-            exists: self.files.contains_key(&of_path(path)),
+            // The roots are looked up, too.
+            exists: PATHS.iter().all(|it| Path::new(it) != path)
+                || self.files.contains_key(&of_path(path)),
         }
     }
 

@@ -1,0 +1,247 @@
+//! What takes an edit back, and what is left of it.
+//!
+//! Invariant: text that a human typed since is neither removed nor moved into what was there before. A span of ours that
+//! a human has changed stays as the human has it; only those that are still exactly ours are taken back. It depends on
+//! what the texts hold, never on when a change came.
+
+use std::{cmp::Ordering, iter};
+
+use crate::{
+    protocol::Outcome,
+    text::{
+        Text, diff,
+        splice::{Splice, Splices},
+    },
+};
+
+/// An edit that was made, and what the document holds by now.
+#[derive(Debug, Clone)]
+pub struct UndoJob {
+    /// The text before the edit.
+    pub before: Text,
+    /// The text right after it.
+    pub after: Text,
+    /// The edit, minimal, as changes of `before`.
+    pub splices: Splices,
+    /// The text now.
+    pub actual: Text,
+}
+
+/// What is left of an edit.
+#[derive(Debug, Clone)]
+pub struct Undo {
+    /// Changes of the text now that take back what is still ours.
+    pub splices: Splices,
+    /// What is to be told of the document as it is.
+    pub outcome: Outcome,
+}
+
+impl UndoJob {
+    /// About how many bytes have to be looked at.
+    pub fn cost(&self) -> usize {
+        self.before.len_bytes() + 2 * self.actual.len_bytes() + self.after.len_bytes()
+    }
+
+    /// Compares.
+    pub fn run(&self) -> Undo {
+        let old_spans: Vec<_> = self.splices.iter().map(|it| it.range.clone()).collect();
+        let undone = diff::survivors(&self.before, &self.actual, &old_spans);
+        let ours = diff::survivors(&self.after, &self.actual, &self.splices.new_ranges());
+        let mut n_undone = 0;
+        let inverse: Splices = iter::zip(&self.splices, iter::zip(undone, ours))
+            .filter_map(|(splice, (undone, ours))| {
+                // `x` is in `f(x)`: where both are there, the longer one says more.
+                let longer = splice.range.len().cmp(&splice.text.len());
+                match (undone, ours, longer) {
+                    (None, Some(range), _) | (Some(_), Some(range), Ordering::Less) => {
+                        Some(Splice {
+                            range,
+                            text: self.before.raw(splice.range.clone()),
+                        })
+                    }
+                    (Some(_), None, _) | (Some(_), Some(_), Ordering::Greater) => {
+                        n_undone += 1;
+                        None
+                    }
+                    // A human's text stands there, or it cannot be told whose it is.
+                    (Some(_), Some(_), Ordering::Equal) | (None, None, _) => None,
+                }
+            })
+            .collect();
+        let outcome = if n_undone == self.splices.len() {
+            Outcome::RolledBack
+        } else if inverse.len() == self.splices.len() {
+            Outcome::Applied
+        } else {
+            Outcome::KeptHuman
+        };
+        Undo {
+            splices: inverse.minimise(&self.actual),
+            outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes the edits of `before`, replaces the text by `actual`, and takes back what is still ours.
+    #[track_caller]
+    fn check(before: &str, edits: &[(&str, &str)], actual: &str, outcome: Outcome, expected: &str) {
+        let base = Text::flat(before.to_string());
+        let splices = edits.iter().map(|(old, new)| {
+            let start = before.find(old).expect("the edit matches");
+            Splice {
+                range: start..start + old.len(),
+                text: (*new).to_string(),
+            }
+        });
+        let splices = splices.collect::<Splices>().minimise(&base);
+        let actual = Text::flat(actual.to_string());
+        let job = UndoJob {
+            after: base.apply(&splices),
+            before: base,
+            splices,
+            actual: actual.clone(),
+        };
+        let undo = job.run();
+        assert_eq!(undo.outcome, outcome);
+        let left = actual.apply(&undo.splices);
+        assert_eq!(left.raw(0..left.len_bytes()), expected);
+    }
+
+    #[test]
+    fn an_edit_that_nobody_touched_is_taken_back() {
+        check(
+            "one two\n",
+            &[("two", "2")],
+            "one 2\n",
+            Outcome::Applied,
+            "one two\n",
+        );
+    }
+
+    #[test]
+    fn typing_elsewhere_stays_where_it_is() {
+        let edits = [("two", "2")];
+        check(
+            "one two\n",
+            &edits,
+            "zero one 2\nthree\n",
+            Outcome::Applied,
+            "zero one two\nthree\n",
+        );
+        check(
+            "one two\n",
+            &edits,
+            "one!2?\n",
+            Outcome::Applied,
+            "one!two?\n",
+        );
+        check(
+            "one two\n",
+            &[("two\n", "")],
+            "zero one ",
+            Outcome::Applied,
+            "zero one two\n",
+        );
+        check(
+            "one two\n",
+            &[("one ", "one 1 ")],
+            "one 1 2\n",
+            Outcome::Applied,
+            "one 2\n",
+        );
+    }
+
+    #[test]
+    fn a_span_that_a_human_has_changed_stays_as_the_human_has_it() {
+        let edits = [("two", "second")];
+        check(
+            "one two\n",
+            &edits,
+            "one seCond\n",
+            Outcome::KeptHuman,
+            "one seCond\n",
+        );
+        check("one two\n", &edits, "one \n", Outcome::KeptHuman, "one \n");
+        check(
+            "one two\n",
+            &[("two", "")],
+            "one typed\n",
+            Outcome::KeptHuman,
+            "one typed\n",
+        );
+    }
+
+    #[test]
+    fn of_several_spans_those_that_are_ours_are_taken_back() {
+        check(
+            "a\nx\nb\ny\nc\n",
+            &[("x", "first"), ("y", "second")],
+            "a\nfirst!!\nb\nsecOnd\nc\n",
+            Outcome::KeptHuman,
+            "a\nx!!\nb\nsecOnd\nc\n",
+        );
+    }
+
+    #[test]
+    fn what_a_human_has_undone_is_taken_back_already() {
+        let edits = [("two", "second")];
+        check(
+            "one two\n",
+            &edits,
+            "one two\n",
+            Outcome::RolledBack,
+            "one two\n",
+        );
+        check(
+            "one two\n",
+            &edits,
+            "one two\nmore\n",
+            Outcome::RolledBack,
+            "one two\nmore\n",
+        );
+        check(
+            "aaa\n",
+            &[("aaa", "aaaa")],
+            "aaa\n",
+            Outcome::RolledBack,
+            "aaa\n",
+        );
+        check(
+            "f(x)\n",
+            &[("f(x)", "x")],
+            "f(x);\n",
+            Outcome::RolledBack,
+            "f(x);\n",
+        );
+    }
+
+    #[test]
+    fn an_edit_around_a_text_is_taken_back_though_the_text_is_there() {
+        let edits = [("x", "f(x)")];
+        check("x\n", &edits, "f(x)\n", Outcome::Applied, "x\n");
+        check("x\n", &edits, "f(x);\n", Outcome::Applied, "x;\n");
+        check("x\n", &edits, "x;\n", Outcome::RolledBack, "x;\n");
+        check(
+            "x\n",
+            &[("x", "f(x)")],
+            "f(y)\n",
+            Outcome::KeptHuman,
+            "f(y)\n",
+        );
+    }
+
+    #[test]
+    fn a_line_break_is_not_split() {
+        check(
+            "a\r\nb\r\n",
+            &[("b", "b\r\nc")],
+            "a\r\nb\r\nc\r\nd\r\n",
+            Outcome::Applied,
+            "a\r\nb\r\nd\r\n",
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! What the editor reports, and what is on disk.
+
+use super::*;
+
+impl Oracle {
+    pub(super) fn note(&mut self, file: u8) {
+        let at = self.tick();
+        let truth = &self.files[usize::from(file)];
+        let tag = truth
+            .mirror
+            .as_ref()
+            .map(|it| (it.instance, it.lsp_version));
+        let raw = truth
+            .mirror
+            .as_ref()
+            .map_or(truth.disk.as_deref(), |it| Some(it.text.as_str()));
+        let content = raw.map(view).map(|it| self.learn(&it));
+        self.file(file).was.push(Was { at, content, tag });
+    }
+
+    pub(in crate::simulation) fn disk_is(&mut self, file: u8, raw: Option<&str>) {
+        let content = raw.map(view).map(|it| self.learn(&it));
+        let at = self.tick();
+        let truth = self.file(file);
+        if truth.disk.as_deref() == raw && at > N_FILES as u64 * 2 {
+            return;
+        }
+        truth.disk = raw.map(str::to_string);
+        truth.was_on_disk.push(Was {
+            at,
+            content,
+            tag: None,
+        });
+        if truth.mirror.is_none() {
+            self.note(file);
+        }
+    }
+
+    pub(in crate::simulation) fn opened(
+        &mut self,
+        file: u8,
+        instance: u32,
+        lsp_version: i32,
+        text: &str,
+    ) {
+        let at = self.tick();
+        let truth = self.file(file);
+        truth.turned.push(at);
+        truth.desynced.set(at, false);
+        truth.read_only.set(at, false);
+        truth.conflict.set(at, false);
+        truth.unsynced.set(at, false);
+        truth.mirror = Some(Mirror {
+            instance,
+            lsp_version,
+            text: text.to_string(),
+        });
+        self.lose(file);
+        self.note(file);
+    }
+
+    pub(in crate::simulation) fn closed(&mut self, file: u8) {
+        let at = self.tick();
+        let truth = self.file(file);
+        truth.turned.push(at);
+        truth.desynced.set(at, false);
+        truth.read_only.set(at, false);
+        truth.conflict.set(at, false);
+        truth.unsynced.set(at, false);
+        truth.mirror = None;
+        // The buffer takes the edit with it.
+        for call in self.calls.values_mut().filter(|it| it.answered.is_none()) {
+            if let Some(landed) = call.landed.get_mut(&file) {
+                landed.2 = true;
+            }
+        }
+        self.lose(file);
+        self.note(file);
+    }
+
+    /// A report comes that cannot be used.
+    pub(in crate::simulation) fn garbled(&mut self, file: u8, how: Garbled) {
+        let at = self.tick();
+        for (nth, truth) in self.files.iter_mut().enumerate() {
+            let is_meant = how == Garbled::Document || nth == usize::from(file);
+            if is_meant && truth.mirror.is_some() {
+                truth.desynced.set(at, true);
+                truth.human.push(at);
+            }
+        }
+        if let (Garbled::Changes, Some(mirror)) = (how, &mut self.file(file).mirror) {
+            mirror.lsp_version += 1;
+        }
+    }
+
+    /// The editor says something of a document beside its text.
+    pub(in crate::simulation) fn stated(&mut self, file: u8, state: State) {
+        let at = self.tick();
+        let truth = self.file(file);
+        match state {
+            State::ReadOnly(is) if truth.mirror.is_some() => truth.read_only.set(at, is),
+            State::Conflict(is) if truth.mirror.is_some() => truth.conflict.set(at, is),
+            State::ReadOnly(_) | State::Conflict(_) => {}
+            State::Unsynced(is) => truth.unsynced.set(at, is),
+        }
+    }
+
+    pub(super) fn lose(&mut self, file: u8) {
+        for unknown in self.unknown.iter_mut().filter(|it| it.file == file) {
+            unknown.is_open = false;
+        }
+        for call in self.calls.values_mut().filter(|it| it.answered.is_none()) {
+            call.lost |= call.files.contains(&file);
+        }
+    }
+
+    pub(in crate::simulation) fn changed(
+        &mut self,
+        file: u8,
+        lsp_version: i32,
+        changes: &[ContentChange],
+        human: bool,
+    ) {
+        let wire = self.wire;
+        let at = self.tick();
+        let truth = self.file(file);
+        if let (true, Some(mirror)) = (truth.desynced.is(), &mut truth.mirror) {
+            if changes.first().is_none_or(|it| it.range.is_some()) {
+                mirror.lsp_version = lsp_version;
+                return;
+            }
+            truth.desynced.set(at, false);
+        }
+        for change in changes {
+            let truth = self.file(file);
+            let Some(mirror) = &mut truth.mirror else {
+                return;
+            };
+            mirror.lsp_version = lsp_version;
+            wire.make(&mut mirror.text, change)
+                .expect("the editor reports what it did");
+            self.note(file);
+            self.reach(file);
+        }
+        if let Some(mirror) = &mut self.file(file).mirror
+            && changes.is_empty()
+        {
+            mirror.lsp_version = lsp_version;
+            self.note(file);
+        }
+        if human && !changes.is_empty() {
+            let is_out = self
+                .calls
+                .values()
+                .any(|it| it.answered.is_none() && it.planned.contains_key(&file));
+            let truth = self.file(file);
+            if is_out {
+                truth.human_while_out.push(at);
+            } else {
+                truth.human.push(at);
+            }
+        }
+    }
+
+    /// Notes that a document is what a call planned.
+    pub(super) fn reach(&mut self, file: u8) {
+        let at = self.clock;
+        let truth = &mut self.files[usize::from(file)];
+        let Some(mirror) = &truth.mirror else { return };
+        let is_there = Some(view(&mirror.text));
+        for unknown in self.unknown.iter_mut().filter(|it| it.file == file) {
+            unknown.is_open &= unknown.content.as_deref() != is_there.as_deref();
+        }
+        for call in self.calls.values_mut().filter(|it| it.answered.is_none()) {
+            if call
+                .planned
+                .get(&file)
+                .is_some_and(|it| it.1 == mirror.text)
+                && !call.reached.contains_key(&file)
+            {
+                call.reached.insert(file, at);
+                truth.human_while_out.clear();
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What agents ask for.
+
+use super::*;
+
+impl World {
+    pub(super) fn call(&mut self, session: Option<u8>, kind: Kind, request: Request) -> Checked {
+        self.next_call += 1;
+        let id = self.next_call;
+        let known = session.and_then(|it| self.oracle.session(it));
+        let turn = session.and_then(|it| self.turns.get(&it).copied());
+        self.oracle.called(id, known, turn, kind);
+        let connection = connection_of(session);
+        let paths = self.workspace.paths_of(&request);
+        let lookups = Lookups::of(paths, |path| Ok(self.disk.resolve(path)));
+        if self.trace {
+            trace(&format!("    call {id}: {request:?}"));
+        }
+        self.dispatch(
+            Event::Call {
+                id: CallId(id),
+                connection,
+                request,
+                context: Context {
+                    turn,
+                    work_done_token: None,
+                },
+                lookups,
+            },
+            Some(id),
+            None,
+        )
+    }
+
+    pub(super) fn open_session(&mut self, session: u8) -> Checked {
+        self.oracle.open_session(session);
+        let params = OpenSessionParams {
+            session_id: Some(name(session)),
+            ..OpenSessionParams::default()
+        };
+        self.call(Some(session), Kind::Other, Request::OpenSession(params))
+    }
+
+    pub(super) fn close_session(&mut self, session: u8) -> Checked {
+        self.oracle.close_session(session);
+        let params = CloseSessionParams {
+            session_id: name(session),
+        };
+        self.call(Some(session), Kind::Other, Request::CloseSession(params))
+    }
+
+    pub(super) fn disconnect(&mut self, connection: u8) -> Checked {
+        for session in 0..3 {
+            if connection_of(Some(session)) == ConnectionId(connection.into()) {
+                self.oracle.close_session(session);
+            }
+        }
+        self.dispatch(
+            Event::Disconnected(ConnectionId(connection.into())),
+            None,
+            None,
+        )
+    }
+
+    pub(super) fn can_name(&self, file: u8) -> bool {
+        file != UNTITLED || self.oracle.mirror(file).is_some()
+    }
+
+    pub(super) fn read(&mut self, session: u8, file: u8, from: u8, lines: u8) -> Checked {
+        if !self.can_name(file) {
+            return Ok(());
+        }
+        let params = ReadParams {
+            session_id: Some(name(session)),
+            path: files::path(file).to_string(),
+            offset: (from > 0).then(|| from.into()),
+            limit: (lines > 0).then(|| lines.into()),
+            format: crate::protocol::Format::Text,
+        };
+        self.call(Some(session), Kind::Read { file }, Request::Read(params))
+    }
+
+    /// The content that is meant, and its version.
+    fn named(&self, file: u8, named: Named) -> Option<Version> {
+        match named {
+            Named::Absent => None,
+            Named::Current => self.oracle.earlier(file, 0),
+            Named::Earlier(n) => self.oracle.earlier(file, usize::from(n)),
+        }
+    }
+
+    pub(super) fn observe(&mut self, session: u8, file: u8, what: Named) -> Checked {
+        if !self.can_name(file) {
+            return Ok(());
+        }
+        let version = match what {
+            Named::Current | Named::Absent => None,
+            Named::Earlier(_) => self.named(file, what),
+        };
+        let params = ObserveParams {
+            session_id: name(session),
+            path: files::path(file).to_string(),
+            version,
+            document_version: None,
+            text: None,
+        };
+        self.call(
+            Some(session),
+            Kind::Observe { file, version },
+            Request::Observe(params),
+        )
+    }
+
+    pub(super) fn forget(&mut self, session: u8, file: Option<u8>) -> Checked {
+        if file.is_some_and(|it| !self.can_name(it)) {
+            return Ok(());
+        }
+        let params = ForgetParams {
+            session_id: name(session),
+            paths: file.map(|it| vec![files::path(it).to_string()]),
+        };
+        self.call(
+            Some(session),
+            Kind::Forget { file },
+            Request::Forget(params),
+        )
+    }
+
+    pub(super) fn change(
+        &mut self,
+        session: u8,
+        steps: &[Step],
+        guard: Option<Named>,
+        dry_run: bool,
+    ) -> Checked {
+        let changes: Vec<Change> = steps
+            .iter()
+            .filter_map(|it| self.resolve(session, *it, guard))
+            .collect();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let params = ApplyParams {
+            session_id: (session != NOBODY).then(|| name(session)),
+            changes: changes.clone(),
+            call_id: Some((self.next_call + 1).to_string()),
+            label: None,
+            dry_run,
+        };
+        let is_apply = changes.len() > 1;
+        self.call(
+            Some(session).filter(|it| *it != NOBODY),
+            Kind::Change { changes, dry_run },
+            Request::Change { params, is_apply },
+        )
+    }
+
+    /// A change in the words of the protocol; what is replaced is what the session saw last.
+    pub(super) fn resolve(&self, session: u8, step: Step, guard: Option<Named>) -> Option<Change> {
+        let guard = |file: u8| {
+            Some(match guard? {
+                Named::Absent => Guard::CreateIfAbsent,
+                named => Guard::ReplaceIfVersion {
+                    version: self.named(file, named)?,
+                },
+            })
+        };
+        let seen = |file: u8| {
+            let session = self.oracle.session(session)?;
+            Some(self.oracle.last_seen(session, file)??.to_string())
+        };
+        // Who has not seen a file guesses.
+        let guess = |file: u8| {
+            let raw = self
+                .oracle
+                .mirror(file)
+                .map(|it| &it.text)
+                .or_else(|| self.disk.files.get(&file));
+            seen(file).unwrap_or_else(|| raw.map(|it| view(it)).unwrap_or_default())
+        };
+        let path = |file: u8| self.can_name(file).then(|| files::path(file).to_string());
+        Some(match step {
+            Step::Edit {
+                file,
+                at,
+                chars,
+                new,
+                all,
+            } => {
+                let text = guess(file);
+                let range = span(&text, cursor(&text, at), chars.max(1));
+                let old_string = if range.is_empty() {
+                    "nothing".to_string()
+                } else {
+                    text[range].to_string()
+                };
+                Change::Edit {
+                    path: path(file)?,
+                    old_string,
+                    new_string: new.to_string(),
+                    replace_all: all,
+                    unicode_fallback: None,
+                    guard: guard(file),
+                }
+            }
+            Step::Write { file, text, keep } => {
+                let seen = if keep { guess(file) } else { String::new() };
+                Change::Write {
+                    path: path(file)?,
+                    content: format!("{text}{seen}"),
+                    eol: WriteEol::Keep,
+                    guard: guard(file),
+                }
+            }
+            Step::Delete { file } => Change::Delete {
+                path: path(file)?,
+                guard: guard(file),
+            },
+            Step::Rename { file, to } => Change::Rename {
+                path: path(file)?,
+                new_path: path(to)?,
+                guard: guard(file),
+            },
+        })
+    }
+
+    pub(super) fn ledger(&mut self, session: u8, file: Option<u8>) -> Checked {
+        if file.is_some_and(|it| !self.can_name(it)) {
+            return Ok(());
+        }
+        let path = file.map(|it| files::path(it).to_string());
+        let params = LedgerParams {
+            session_id: name(session),
+            path,
+            export: false,
+        };
+        self.call(Some(session), Kind::Ledger, Request::Ledger(params))
+    }
+}
