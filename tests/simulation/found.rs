@@ -4,8 +4,8 @@ use super::{
     Run,
     action::{
         Action::{self, *},
-        Behind, Luck, Manner, Setup, Step, Steps,
-        Style::{Exact, Split},
+        Behind, Garbled, Luck, Manner, Setup, Step, Steps,
+        Style::{Exact, Minimal, Split},
     },
     hush,
 };
@@ -661,4 +661,252 @@ fn without_a_barrier_the_report_of_an_edit_is_waited_for_to_take_it_back() {
         },
     ]);
     check(QUIET, &["one\n", "two\n"], actions);
+}
+
+#[test]
+fn an_older_batch_is_not_told_after_a_newer() {
+    let setup = Setup {
+        utf8: false,
+        lone_cr_is_text: false,
+        strict: true,
+        sync: true,
+        codes: false,
+        adds_final_break: false,
+        liar: false,
+        large: true,
+        policy_off: false,
+    };
+    let actions = vec![
+        OpenSession { session: 1 },
+        Meddle {
+            file: 1,
+            how: Behind::Append("one\n"),
+        },
+        Open { file: 1 },
+        Deliver,
+        Read {
+            session: 1,
+            file: 1,
+            from: 0,
+            lines: 0,
+        },
+        Handle {
+            nth: 0,
+            manner: Manner::Right(Minimal),
+        },
+        Deliver,
+        Work {
+            nth: 0,
+            luck: Luck::Good,
+        },
+        Finish { nth: 0 },
+        Change {
+            session: 1,
+            steps: Steps(vec![
+                Step::Edit {
+                    file: 1,
+                    at: 20214,
+                    chars: 4,
+                    new: "",
+                    all: false,
+                },
+                Step::Edit {
+                    file: 1,
+                    at: 35158,
+                    chars: 9,
+                    new: "one",
+                    all: false,
+                },
+            ]),
+            guard: None,
+            dry_run: false,
+        },
+        Handle {
+            nth: 0,
+            manner: Manner::Refuse,
+        },
+        Deliver,
+        Work {
+            nth: 0,
+            luck: Luck::Good,
+        },
+        Finish { nth: 0 },
+        Handle {
+            nth: 0,
+            manner: Manner::Right(Minimal),
+        },
+        Deliver,
+        Deliver,
+        Close {
+            file: 1,
+            flush: true,
+        },
+        Wait { ms: 60 },
+        Meddle {
+            file: 1,
+            how: Behind::Vanish,
+        },
+        Deliver,
+        Open { file: 1 },
+        Deliver,
+        Wait { ms: 20 },
+    ];
+    check(setup, &["\u{feff}one\r\ntwo\r\n", "a", "aaa\naaa"], actions);
+}
+
+#[test]
+fn a_text_that_is_unknown_by_the_time_it_is_rendered_is_not_shown() {
+    let setup = Setup {
+        utf8: true,
+        lone_cr_is_text: true,
+        strict: true,
+        sync: true,
+        codes: false,
+        adds_final_break: false,
+        liar: false,
+        large: true,
+        policy_off: false,
+    };
+    let actions = vec![
+        OpenSession { session: 0 },
+        Open { file: 1 },
+        Type {
+            file: 1,
+            at: 52506,
+            text: "one\n",
+        },
+        Deliver,
+        Read {
+            session: 0,
+            file: 1,
+            from: 0,
+            lines: 0,
+        },
+        Garble {
+            file: 1,
+            how: Garbled::Version,
+        },
+        Wait { ms: 250 },
+    ];
+    check(
+        setup,
+        &["one\r\ntwo\r\nthree\r\n", "a\nb\r\nc\rd\n"],
+        actions,
+    );
+}
+
+#[test]
+fn a_call_of_an_earlier_turn_relies_on_nothing_of_the_turns_after_it() {
+    let setup = Setup {
+        utf8: false,
+        lone_cr_is_text: false,
+        strict: true,
+        sync: true,
+        codes: true,
+        adds_final_break: false,
+        liar: false,
+        large: false,
+        policy_off: false,
+    };
+    let actions = vec![
+        OpenSession { session: 0 },
+        Open { file: 1 },
+        Deliver,
+        Type {
+            file: 1,
+            at: 35963,
+            text: "😀",
+        },
+        Read {
+            session: 0,
+            file: 1,
+            from: 0,
+            lines: 0,
+        },
+        Handle {
+            nth: 0,
+            manner: Manner::Right(Minimal),
+        },
+        NextTurn { session: 0 },
+        Deliver,
+        Type {
+            file: 1,
+            at: 41690,
+            text: "one\n",
+        },
+        Change {
+            session: 0,
+            steps: Steps(vec![Step::Edit {
+                file: 1,
+                at: 7446,
+                chars: 2,
+                new: "",
+                all: false,
+            }]),
+            guard: None,
+            dry_run: false,
+        },
+        Read {
+            session: 0,
+            file: 1,
+            from: 0,
+            lines: 0,
+        },
+        NextTurn { session: 0 },
+        Read {
+            session: 0,
+            file: 1,
+            from: 0,
+            lines: 0,
+        },
+    ];
+    check(setup, &["aaa\naaa"], actions);
+}
+
+#[test]
+fn an_edit_that_landed_before_its_document_closed_is_seen_by_its_session() {
+    let setup = Setup {
+        utf8: false,
+        lone_cr_is_text: false,
+        strict: true,
+        sync: false,
+        codes: true,
+        adds_final_break: true,
+        liar: false,
+        large: false,
+        policy_off: false,
+    };
+    let actions = vec![
+        Open { file: 1 },
+        OpenSession { session: 1 },
+        Deliver,
+        Read {
+            session: 1,
+            file: 1,
+            from: 0,
+            lines: 0,
+        },
+        Change {
+            session: 1,
+            steps: Steps(vec![Step::Edit {
+                file: 1,
+                at: 60819,
+                chars: 4,
+                new: "1\n2\n",
+                all: false,
+            }]),
+            guard: None,
+            dry_run: false,
+        },
+        Handle {
+            nth: 0,
+            manner: Manner::Later,
+        },
+        Save { file: 1 },
+        Close {
+            file: 1,
+            flush: true,
+        },
+    ];
+    check(setup, &["aaa\naaa", "é 😀 é\n"], actions);
 }
