@@ -179,8 +179,8 @@ impl Edit<'_> {
         let what = format!(
             "cannot edit \"{}\": oldString was found at {}{} places ({} {}{})",
             self.path,
-            if complete { "" } else { "at least " },
             places.len(),
+            if complete { "" } else { " or more" },
             if lines.len() == 1 { "line" } else { "lines" },
             lines.join(", "),
             if places.len() > PLACES_LISTED {
