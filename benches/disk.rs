@@ -162,7 +162,7 @@ fn bench(name: &str, dir: &Path, sync: bool) {
                 edit(&session, "wire.txt", old, new);
             },
         ]);
-        while disk.is_watching() {
+        while disk.is_holding_displaced() {
             disk.look_back();
         }
         let ms = |time: Duration| time.as_secs_f64() * 1e3;

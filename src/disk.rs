@@ -24,9 +24,9 @@ mod metadata;
 mod stage;
 
 mod commit;
+mod late_saves;
 mod recover;
 mod take_back;
-mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +40,9 @@ use std::{
 
 use rustix::io::Errno;
 
-use self::{fs::Fs, journal::Journal, recover::Settled, transaction::Transaction, watch::Watched};
+use self::{
+    fs::Fs, journal::Journal, late_saves::Watched, recover::Settled, transaction::Transaction,
+};
 use crate::text::Text;
 
 /// Most names of a directory that are compared with a missing one.
@@ -73,7 +75,7 @@ pub trait Disk: Send + Sync + 'static {
     fn look_back(&self) -> Vec<LateSave>;
 
     /// Whether looking back may still be of use.
-    fn is_watching(&self) -> bool;
+    fn is_holding_displaced(&self) -> bool;
 
     /// Finishes, or takes back, what processes that are gone had begun.
     fn recover(&self);
@@ -336,7 +338,7 @@ impl RealDisk {
 
     fn watch(&self, watched: Vec<Watched>) {
         let mut all = lock(&self.watched);
-        let n_free = watch::N_WATCHED_MAX.saturating_sub(all.len());
+        let n_free = late_saves::N_WATCHED_MAX.saturating_sub(all.len());
         all.extend(watched.into_iter().take(n_free));
     }
 }
@@ -404,12 +406,12 @@ impl Disk for RealDisk {
             return Vec::new();
         };
         let mut watched = std::mem::take(&mut *lock(&self.watched));
-        let saves = watch::look_back(&journal, &mut watched);
+        let saves = late_saves::look_back(&journal, &mut watched);
         self.watch(watched);
         saves
     }
 
-    fn is_watching(&self) -> bool {
+    fn is_holding_displaced(&self) -> bool {
         !lock(&self.watched).is_empty()
     }
 

@@ -165,14 +165,14 @@ impl Engine {
 
     /// Has the disk look for late saves as long as there may be some.
     fn look_back(&mut self) {
-        if self.is_looking_back || !self.disk.is_watching() {
+        if self.is_looking_back || !self.disk.is_holding_displaced() {
             return;
         }
         self.is_looking_back = true;
         let disk = Arc::clone(&self.disk);
         let inbox = Arc::clone(&self.inbox);
         tokio::spawn(async move {
-            while disk.is_watching() {
+            while disk.is_holding_displaced() {
                 tokio::time::sleep(LOOK_BACK).await;
                 let disk = Arc::clone(&disk);
                 let looked = spawn_blocking(move || disk.look_back()).await;

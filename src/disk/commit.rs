@@ -19,11 +19,11 @@ use super::{
     content::Content,
     fs::{Dir, Fs, Stat, is_unsupported},
     journal::Record,
+    late_saves::{Watched, watch},
     metadata::copy_metadata,
     stage::in_parallel,
     take_back::take_back,
     transaction::{Place, State, Step, Transaction, Way, Work, insist, set_content, stale},
-    watch::{Watched, watch},
 };
 
 /// Makes the changes that are not made yet; what they displace is returned, to be watched.

@@ -13,8 +13,8 @@ use super::{
     content::Content,
     fs::Fs,
     journal::Record,
+    late_saves::{Watched, watch_taken_back},
     transaction::{Place, State, Step, Transaction, Way, Work, insist, set_content},
-    watch::{Watched, watch_taken_back},
 };
 
 /// What became of a change.

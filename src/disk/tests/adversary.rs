@@ -15,6 +15,7 @@ use std::{
 };
 
 use super::*;
+use crate::simulation::scale;
 
 /// What the saver is to do: the file, how, every how many milliseconds, for how many.
 const SAVER: &str = "ABREAST_TEST_SAVER";
@@ -150,7 +151,7 @@ fn race(agent: Agent, save: Save, period_ms: u64, time: Duration) -> Count {
             break;
         }
     }
-    while folder.disk.is_watching() {
+    while folder.disk.is_holding_displaced() {
         note_kept(&folder, &mut kept);
     }
     let report = fs::read_to_string(folder.path("a.saves")).expect("the saver reports");
@@ -219,10 +220,7 @@ const ADVERSARIES: [(Save, u64); 4] = [
 
 /// All adversaries at the same time, each with a file and an agent of its own.
 fn races(agent: Agent) -> Vec<Count> {
-    let scale = env::var("ABREAST_TEST_SCALE")
-        .ok()
-        .and_then(|it| it.parse().ok());
-    let time = Duration::from_secs(3).mul_f64(scale.unwrap_or(1.0));
+    let time = Duration::from_secs(3).mul_f64(scale());
     thread::scope(|scope| {
         let races = ADVERSARIES
             .map(|(save, period_ms)| scope.spawn(move || race(agent, save, period_ms, time)));

@@ -138,41 +138,6 @@ fn check_next(
     shows == *new
 }
 
-/// Dies before every call.
-fn check_dying(letters: &str) {
-    let expected = old_and_new(letters);
-    let (mut n_old, mut n_new) = (0, 0);
-    for n in 0.. {
-        let (folder, changes) = fixture(letters);
-        let (fs, n_calls) = dying_at(n);
-        // It dies with everything in its memory.
-        let _ = change_on(&folder.disk_on(&fs), &changes);
-        if n_calls.load(Ordering::Relaxed) <= n {
-            break;
-        }
-        let context = format!("{letters} dies before call {n}");
-        if check_next(&folder, &expected, n % 2 == 0, &context) {
-            n_new += 1;
-        } else {
-            n_old += 1;
-        }
-    }
-    eprintln!(
-        "{letters}: died before {} calls: {n_old} all old, {n_new} all new",
-        n_old + n_new
-    );
-    assert!(n_old > 10 && n_new > 1);
-}
-
-#[test]
-fn a_process_that_dies_before_any_call_leaves_all_old_or_all_new() {
-    for letters in ONE {
-        check_dying(letters);
-    }
-    check_dying(FIVE);
-    check_dying(TWENTY);
-}
-
 #[test]
 fn who_dies_while_settling_what_another_left_can_be_followed_too() {
     let expected = old_and_new(FIVE);
