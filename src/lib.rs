@@ -43,9 +43,9 @@
 //! # Modules, in reading order
 //!
 //! [`text`] and [`version`], [`ledger`] and [`policy`], [`plan`], [`pending`] and [`undo`] are the pure parts of the
-//! [`workspace`]; [`read`] renders, [`path`] names files, [`containment`] says which may be changed, [`error`] refuses; [`protocol`] is the wire, [`capabilities`]
-//! what the client can do, [`server`] JSON-RPC, [`engine`] the shell, [`disk`] the only module that touches files,
-//! [`watcher`] hints that others did.
+//! [`workspace`]; [`read`] renders, [`path`] names files, [`containment`] says which may be changed, [`error`] refuses;
+//! [`protocol`] is the wire, [`capabilities`] what the client can do, [`server`] JSON-RPC, [`engine`] the shell,
+//! [`disk`] the only module that touches files, [`watcher`] hints that others did.
 
 // Tests print their seeds and counts.
 #![cfg_attr(test, allow(clippy::print_stderr))]

@@ -7,8 +7,9 @@
 //! Work that takes more than about a millisecond (hashing or searching a large text) is given away as an effect
 //! ([`Work`]) on a snapshot; its outcome comes back as an event and counts only if the snapshot is still what it was.
 //!
-//! In reading order: `event` (the vocabulary), `documents` (what the editor reports), `outside` (what other programs do), `sessions` and `ledgers`, `reads`, `changes` (the life of a
-//! call that changes files) with `containing` (which files it may change), `editing` (its part in the editor), `storing` (its part on disk) and `rollback`, `barrier`,
+//! In reading order: `event` (the vocabulary), `documents` (what the editor reports), `outside` (what other programs
+//! do), `sessions` and `ledgers`, `reads`, `changes` (the life of a call that changes files) with `containing` (which
+//! files it may change), `editing` (its part in the editor), `storing` (its part on disk) and `rollback`, `barrier`,
 //! `telling` (what is told about ledgers).
 
 mod barrier;

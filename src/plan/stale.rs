@@ -55,6 +55,14 @@ pub fn refusal(
     err
 }
 
+/// The same for a document that the editor `was` ("opened", "closed") while the call was under way.
+pub fn meanwhile(verb: &str, path: &str, uri: &str, was: &str) -> FsError {
+    let what = format!(
+        "cannot {verb} \"{path}\": file changed since it was read (it was {was} in the editor)"
+    );
+    FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry").at(path, uri)
+}
+
 fn authors(changed_by: &[Author]) -> Option<String> {
     let names: Vec<String> = changed_by
         .iter()

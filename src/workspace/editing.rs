@@ -587,11 +587,7 @@ impl Workspace {
                 Some((&text, document.version)),
             )
         } else {
-            let what = format!(
-                "cannot {verb} \"{path}\": file changed since it was read (it was closed in the editor)"
-            );
-            FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
-                .at(path, &plan.result.uri)
+            stale::meanwhile(verb, path, &plan.result.uri, "closed")
         };
         for sent in &editing.sent {
             if let Some(seq) = sent.landed {

@@ -15,7 +15,7 @@ use crate::{
     ledger::Observation,
     path::FileKey,
     plan::{EditorEdit, FilePlan},
-    protocol::{self, Operation, Range, Via},
+    protocol::{self, FileResult, Operation, Range, Via},
     text::Text,
     undo::{Undo, UndoJob},
     version::Version,
@@ -319,13 +319,18 @@ impl Workspace {
         } else if all(protocol::Outcome::Applied) {
             self.succeed(id, &call);
         } else {
-            let what = format!("only a part of the call is done: {}", cause.what);
-            let remedy = "read the files named, then go on from there";
-            let mut err = FsError::new(Code::FsPartiallyApplied, what, remedy);
-            err.files = files;
-            self.finish(id, &call, Err(err.into()));
+            self.finish(id, &call, Err(partially(&cause, files).into()));
         }
     }
+}
+
+/// The refusal that tells what became of each file of a call of which a part is done.
+pub(super) fn partially(cause: &FsError, files: Vec<FileResult>) -> FsError {
+    let what = format!("only a part of the call is done: {}", cause.what);
+    let remedy = "read the files named, then go on from there";
+    let mut err = FsError::new(Code::FsPartiallyApplied, what, remedy);
+    err.files = files;
+    err
 }
 
 fn undo_job(plan: &FilePlan, actual: Text) -> Option<UndoJob> {

@@ -6,13 +6,14 @@ use super::{
     Call, CallId, CallKind, Effect, JobId, JobOwner, Millis, Work, Workspace,
     barrier::{Barrier, EDIT_BARRIER_MS},
     changes::{ChangeCall, Phase},
+    rollback::partially,
 };
 use crate::{
     disk::{DiskChange, DiskErrorKind, DiskFailure},
-    error::{Code, FsError},
+    error::FsError,
     ledger::Observation,
     path::FileKey,
-    plan::{FilePlan, Plan},
+    plan::{FilePlan, Plan, stale},
     protocol::{Operation, Outcome, Via},
 };
 
@@ -193,11 +194,8 @@ impl Workspace {
         let opened = change.plan.files.iter().position(|it| self.is_opened(it));
         let idx = opened.unwrap_or(0);
         let (verb, path) = change.named(idx);
-        let what = format!(
-            "cannot {verb} \"{path}\": file changed since it was read (it was opened in the editor)"
-        );
-        let err = FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
-            .at(path, &change.plan.files[idx].result.uri);
+        let uri = &change.plan.files[idx].result.uri;
+        let err = stale::meanwhile(verb, path, uri, "opened");
         self.roll_back(id, call, err);
     }
 
@@ -233,11 +231,8 @@ impl Workspace {
         }
         if let Some(lost) = self.lost(change) {
             let (verb, path) = change.named(lost);
-            let what = format!(
-                "cannot {verb} \"{path}\": file changed since it was read (it was closed in the editor)"
-            );
-            let err = FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
-                .at(path, &change.plan.files[lost].result.uri);
+            let uri = &change.plan.files[lost].result.uri;
+            let err = stale::meanwhile(verb, path, uri, "closed");
             self.take_stock(id, call, err);
             return;
         }
@@ -308,11 +303,7 @@ impl Workspace {
             Some(_) if !is_over => self.park(id, call),
             Some((idx, uri, _)) => {
                 let (verb, path) = change.named(idx);
-                let what = format!(
-                    "cannot {verb} \"{path}\": file changed since it was read (it was opened in the editor)"
-                );
-                let err = FsError::new(Code::FsStaleVersion, what, "re-read the file, then retry")
-                    .at(path, &uri);
+                let err = stale::meanwhile(verb, path, &uri, "opened");
                 self.opened_after_commit(id, call, idx, err);
             }
         }
@@ -335,11 +326,7 @@ impl Workspace {
             }
             files.push(result);
         }
-        let what = format!("only a part of the call is done: {}", cause.what);
-        let remedy = "read the files named, then go on from there";
-        let mut err = FsError::new(Code::FsPartiallyApplied, what, remedy);
-        err.files = files;
-        self.finish(id, &call, Err(err.into()));
+        self.finish(id, &call, Err(partially(&cause, files).into()));
     }
 
     /// The disk refused: whatever it found, the next plan will see it too, and say it better.

@@ -28,16 +28,7 @@ fn check(setup: Setup, files: &[&'static str], actions: Vec<Action>) {
 /// The editor deals with what it is asked, and its messages arrive.
 fn editor_works(n: usize) -> Vec<Action> {
     (0..n)
-        .flat_map(|_| {
-            [
-                Handle {
-                    nth: 0,
-                    manner: Manner::Right(Exact),
-                },
-                Deliver,
-                Deliver,
-            ]
-        })
+        .flat_map(|_| [handle(0, Manner::Right(Exact)), Deliver, Deliver])
         .collect()
 }
 
@@ -60,37 +51,69 @@ fn change(session: u8, steps: &[Step]) -> Action {
     }
 }
 
+fn write(file: u8, text: &'static str) -> Step {
+    Step::Write {
+        file,
+        text,
+        keep: false,
+    }
+}
+
+fn read(session: u8, file: u8) -> Action {
+    Read {
+        session,
+        file,
+        from: 0,
+        lines: 0,
+    }
+}
+
+fn type_at(file: u8, at: u16, text: &'static str) -> Action {
+    Type { file, at, text }
+}
+
+fn erase(file: u8, at: u16, chars: u8) -> Action {
+    Erase { file, at, chars }
+}
+
+fn flush(file: u8) -> Action {
+    Flush { file, style: Exact }
+}
+
+fn close(file: u8, flush: bool) -> Action {
+    Close { file, flush }
+}
+
+fn reload(file: u8, same_version: bool) -> Action {
+    Reload { file, same_version }
+}
+
+fn meddle(file: u8, how: Behind) -> Action {
+    Meddle { file, how }
+}
+
+fn handle(nth: u8, manner: Manner) -> Action {
+    Handle { nth, manner }
+}
+
+fn work(nth: u8, luck: Luck) -> Action {
+    Work { nth, luck }
+}
+
 /// Opens a file and has a session read it.
 fn open_and_read() -> Vec<Action> {
     let mut actions = vec![
         OpenSession { session: 0 },
         Open { file: 0 },
         Deliver,
-        Read {
-            session: 0,
-            file: 0,
-            from: 0,
-            lines: 0,
-        },
+        read(0, 0),
     ];
     actions.extend(editor_works(1));
     actions
 }
 
 fn read_of_disk(file: u8) -> [Action; 3] {
-    [
-        Read {
-            session: 0,
-            file,
-            from: 0,
-            lines: 0,
-        },
-        Work {
-            nth: 0,
-            luck: Luck::Good,
-        },
-        Finish { nth: 0 },
-    ]
+    [read(0, file), work(0, Luck::Good), Finish { nth: 0 }]
 }
 
 const QUIET: Setup = Setup {
@@ -108,39 +131,17 @@ fn an_open_file_is_not_deleted_by_a_later_change_of_a_call_either() {
 #[test]
 fn a_session_opened_again_lends_its_ledger_to_no_call_of_the_old_one() {
     let mut actions = open_and_read();
-    actions.push(change(
-        0,
-        &[Step::Write {
-            file: 0,
-            text: "mine",
-            keep: false,
-        }],
-    ));
+    actions.push(change(0, &[write(0, "mine")]));
     actions.extend(editor_works(1));
     actions.extend([
         CloseSession { session: 0 },
         OpenSession { session: 0 },
-        Type {
-            file: 0,
-            at: 0,
-            text: "x",
-        },
-        Flush {
-            file: 0,
-            style: Exact,
-        },
+        type_at(0, 0, "x"),
+        flush(0),
         Deliver,
-        Read {
-            session: 0,
-            file: 0,
-            from: 0,
-            lines: 0,
-        },
+        read(0, 0),
         // The read's barrier, before the edit is dealt with.
-        Handle {
-            nth: 1,
-            manner: Manner::Right(Exact),
-        },
+        handle(1, Manner::Right(Exact)),
         Deliver,
     ]);
     check(Setup::STRICT, &["one\n"], actions);
@@ -149,19 +150,9 @@ fn a_session_opened_again_lends_its_ledger_to_no_call_of_the_old_one() {
 #[test]
 fn a_deletion_that_was_skipped_is_not_taken_for_done() {
     let mut actions = open_and_read();
-    actions.push(change(
-        0,
-        &[Step::Write {
-            file: 0,
-            text: "two",
-            keep: false,
-        }],
-    ));
+    actions.push(change(0, &[write(0, "two")]));
     actions.extend(editor_works(1));
-    actions.push(Handle {
-        nth: 0,
-        manner: Manner::Skip,
-    });
+    actions.push(handle(0, Manner::Skip));
     check(
         Setup {
             liar: true,
@@ -185,42 +176,21 @@ fn an_alarm_is_never_lost() {
         Open { file: 1 },
         OpenSession { session: 2 },
         Deliver,
-        Read {
-            session: 2,
-            file: 1,
-            from: 0,
-            lines: 0,
-        },
+        read(2, 1),
         Wait { ms: 60 },
         Open { file: 0 },
         Wait { ms: 60 },
-        Close {
-            file: 1,
-            flush: true,
-        },
-        Close {
-            file: 0,
-            flush: true,
-        },
+        close(1, true),
+        close(0, true),
         Deliver,
         Open { file: 1 },
         Deliver,
         Wait { ms: 20 },
         Deliver,
-        Type {
-            file: 1,
-            at: 28165,
-            text: "a",
-        },
-        Handle {
-            nth: 0,
-            manner: Manner::Right(Exact),
-        },
+        type_at(1, 28165, "a"),
+        handle(0, Manner::Right(Exact)),
         Wait { ms: 20 },
-        Reload {
-            file: 1,
-            same_version: true,
-        },
+        reload(1, true),
         Wait { ms: 20 },
     ];
     check(Setup::STRICT, &["one\r\ntwo\r\n", "é 😀 é\n"], actions);
@@ -230,47 +200,16 @@ fn an_alarm_is_never_lost() {
 fn a_name_that_is_free_after_a_rename_can_be_seen_again() {
     let mut actions = vec![OpenSession { session: 0 }];
     actions.extend(read_of_disk(1));
-    actions.push(change(
-        0,
-        &[
-            Step::Rename { file: 1, to: 2 },
-            Step::Write {
-                file: 1,
-                text: "é",
-                keep: false,
-            },
-        ],
-    ));
+    actions.push(change(0, &[Step::Rename { file: 1, to: 2 }, write(1, "é")]));
     check(Setup::STRICT, &["one\n", "two\n"], actions);
 }
 
 #[test]
 fn a_text_that_only_a_human_can_have_made_is_a_humans() {
     let mut actions = open_and_read();
-    actions.extend([
-        Type {
-            file: 0,
-            at: 0,
-            text: "foo ",
-        },
-        change(
-            0,
-            &[Step::Write {
-                file: 0,
-                text: "",
-                keep: false,
-            }],
-        ),
-    ]);
-    actions.push(Erase {
-        file: 0,
-        at: 0,
-        chars: 20,
-    });
-    actions.push(Handle {
-        nth: 0,
-        manner: Manner::Right(Exact),
-    });
+    actions.extend([type_at(0, 0, "foo "), change(0, &[write(0, "")])]);
+    actions.push(erase(0, 0, 20));
+    actions.push(handle(0, Manner::Right(Exact)));
     check(QUIET, &["one"], actions);
 }
 
@@ -279,16 +218,9 @@ fn the_late_outcome_of_an_edit_is_told_although_a_human_typed_since() {
     let mut actions = open_and_read();
     actions.extend([
         change(0, &[edit(0, 4, 4, "a")]),
-        Handle {
-            nth: 0,
-            manner: Manner::Later,
-        },
+        handle(0, Manner::Later),
         Wait { ms: 5100 },
-        Type {
-            file: 0,
-            at: 3,
-            text: "é",
-        },
+        type_at(0, 3, "é"),
         Settle {
             nth: 0,
             style: Split,
@@ -310,20 +242,9 @@ fn an_edit_that_was_refused_too_late_is_not_credited_for_what_a_human_typed() {
             }],
         ),
         Wait { ms: 5100 },
-        Type {
-            file: 0,
-            at: 1,
-            text: "b",
-        },
-        Type {
-            file: 0,
-            at: 0,
-            text: "one\n",
-        },
-        Flush {
-            file: 0,
-            style: Exact,
-        },
+        type_at(0, 1, "b"),
+        type_at(0, 0, "one\n"),
+        flush(0),
         Deliver,
     ]);
     check(QUIET, &["a\nb\r\nc\rd\n"], actions);
@@ -335,43 +256,19 @@ fn what_was_shown_of_an_old_buffer_does_not_hide_the_result_of_a_commit() {
     actions.extend(read_of_disk(0));
     actions.extend([
         change(0, &[edit(0, 0, 1, "x")]),
-        Work {
-            nth: 0,
-            luck: Luck::Good,
-        },
+        work(0, Luck::Good),
         Finish { nth: 0 },
-        Work {
-            nth: 0,
-            luck: Luck::Good,
-        },
+        work(0, Luck::Good),
         Finish { nth: 0 },
         Open { file: 0 },
-        Work {
-            nth: 0,
-            luck: Luck::Good,
-        },
+        work(0, Luck::Good),
         Deliver,
         Finish { nth: 0 },
-        Type {
-            file: 0,
-            at: 0,
-            text: "y",
-        },
-        Flush {
-            file: 0,
-            style: Exact,
-        },
+        type_at(0, 0, "y"),
+        flush(0),
         Deliver,
-        Read {
-            session: 0,
-            file: 0,
-            from: 0,
-            lines: 0,
-        },
-        Reload {
-            file: 0,
-            same_version: false,
-        },
+        read(0, 0),
+        reload(0, false),
     ]);
     check(QUIET, &["one\n"], actions);
 }
@@ -381,41 +278,18 @@ fn what_was_read_after_an_open_is_not_handed_over_to_what_was_opened() {
     let actions = vec![
         OpenSession { session: 0 },
         OpenSession { session: 1 },
-        Read {
-            session: 1,
-            file: 0,
-            from: 0,
-            lines: 0,
-        },
-        Work {
-            nth: 0,
-            luck: Luck::Good,
-        },
+        read(1, 0),
+        work(0, Luck::Good),
         Finish { nth: 0 },
-        Meddle {
-            file: 0,
-            how: Behind::Write("a\n"),
-        },
+        meddle(0, Behind::Write("a\n")),
         Open { file: 0 },
         Deliver,
-        Erase {
-            file: 0,
-            at: 1,
-            chars: 1,
-        },
+        erase(0, 1, 1),
         Save { file: 0 },
         Deliver,
         Deliver,
-        Read {
-            session: 0,
-            file: 0,
-            from: 0,
-            lines: 0,
-        },
-        Work {
-            nth: 0,
-            luck: Luck::Good,
-        },
+        read(0, 0),
+        work(0, Luck::Good),
         Finish { nth: 0 },
         change(0, &[edit(0, 0, 1, "x")]),
     ];
@@ -426,15 +300,9 @@ fn what_was_read_after_an_open_is_not_handed_over_to_what_was_opened() {
 fn what_was_found_after_a_close_does_not_matter_once_the_file_is_open_again() {
     let mut actions = open_and_read();
     actions.extend([
-        Close {
-            file: 0,
-            flush: false,
-        },
+        close(0, false),
         Deliver,
-        Work {
-            nth: 0,
-            luck: Luck::Good,
-        },
+        work(0, Luck::Good),
         Open { file: 0 },
         Deliver,
         Finish { nth: 0 },
@@ -464,12 +332,7 @@ fn all_calls_of_a_closed_session_are_aborted() {
         OpenSession { session: 0 },
         Open { file: 0 },
         Deliver,
-        Read {
-            session: 0,
-            file: 0,
-            from: 0,
-            lines: 0,
-        },
+        read(0, 0),
         change(0, &[edit(0, 0, 1, "x"), edit(1, 0, 1, "x")]),
         change(0, &[edit(0, 0, 1, "x")]),
         CloseSession { session: 0 },
@@ -481,11 +344,7 @@ fn all_calls_of_a_closed_session_are_aborted() {
 fn a_call_of_a_closed_session_is_not_planned_again_but_aborted() {
     let mut actions = open_and_read();
     actions.extend([
-        Type {
-            file: 0,
-            at: 0,
-            text: "é",
-        },
+        type_at(0, 0, "é"),
         change(0, &[edit(0, 0, 1, "x")]),
         CloseSession { session: 0 },
     ]);
@@ -495,26 +354,11 @@ fn a_call_of_a_closed_session_is_not_planned_again_but_aborted() {
 #[test]
 fn a_document_closed_before_its_fellow_is_reported_takes_the_fellow_back() {
     let mut actions = open_and_read();
-    actions.extend([
-        Open { file: 1 },
-        Deliver,
-        Read {
-            session: 0,
-            file: 1,
-            from: 0,
-            lines: 0,
-        },
-    ]);
+    actions.extend([Open { file: 1 }, Deliver, read(0, 1)]);
     actions.extend([
         change(0, &[edit(0, 0, 1, "x"), edit(1, 0, 1, "x")]),
-        Handle {
-            nth: 0,
-            manner: Manner::Later,
-        },
-        Close {
-            file: 1,
-            flush: true,
-        },
+        handle(0, Manner::Later),
+        close(1, true),
         Deliver,
         Deliver,
     ]);
@@ -527,39 +371,15 @@ fn a_file_opened_while_it_is_committed_leaves_no_other_change_untold() {
         OpenSession { session: 0 },
         Open { file: 0 },
         Deliver,
-        Read {
-            session: 0,
-            file: 0,
-            from: 0,
-            lines: 0,
-        },
+        read(0, 0),
     ];
     actions.extend([
-        change(
-            0,
-            &[
-                edit(0, 0, 1, "x"),
-                Step::Write {
-                    file: 1,
-                    text: "new",
-                    keep: false,
-                },
-            ],
-        ),
-        Work {
-            nth: 0,
-            luck: Luck::Good,
-        },
+        change(0, &[edit(0, 0, 1, "x"), write(1, "new")]),
+        work(0, Luck::Good),
         Finish { nth: 0 },
-        Work {
-            nth: 0,
-            luck: Luck::Good,
-        },
+        work(0, Luck::Good),
         Finish { nth: 0 },
-        Handle {
-            nth: 0,
-            manner: Manner::Right(Exact),
-        },
+        handle(0, Manner::Right(Exact)),
         Open { file: 1 },
         Deliver,
         Deliver,
@@ -572,20 +392,10 @@ fn ten_thousand_waiting_calls_end_without_ten_thousand_frames() {
     let mut actions = open_and_read();
     actions.extend((0..9_000).map(|_| change(0, &[edit(0, 0, 1, "x")])));
     actions.extend([
-        Type {
-            file: 0,
-            at: 0,
-            text: "é",
-        },
-        Flush {
-            file: 0,
-            style: Exact,
-        },
+        type_at(0, 0, "é"),
+        flush(0),
         Deliver,
-        Handle {
-            nth: 0,
-            manner: Manner::Right(Exact),
-        },
+        handle(0, Manner::Right(Exact)),
         Deliver,
     ]);
     check(QUIET, &["one\n"], actions);
@@ -597,35 +407,14 @@ fn taking_away_the_final_break_that_the_editor_added_is_a_change() {
         adds_final_break: true,
         ..QUIET
     };
-    let look = [
-        Work {
-            nth: 0,
-            luck: Luck::Good,
-        },
-        Finish { nth: 0 },
-    ];
-    let mut actions = vec![
-        OpenSession { session: 0 },
-        Read {
-            session: 0,
-            file: 0,
-            from: 0,
-            lines: 0,
-        },
-    ];
+    let look = [work(0, Luck::Good), Finish { nth: 0 }];
+    let mut actions = vec![OpenSession { session: 0 }, read(0, 0)];
     actions.extend(look.clone());
     actions.extend([Open { file: 0 }, Deliver]);
     actions.extend(look);
     actions.extend([
-        Erase {
-            file: 0,
-            at: 1,
-            chars: 1,
-        },
-        Flush {
-            file: 0,
-            style: Exact,
-        },
+        erase(0, 1, 1),
+        flush(0),
         Deliver,
         change(0, &[edit(0, 0, 1, "x")]),
     ]);
@@ -634,31 +423,19 @@ fn taking_away_the_final_break_that_the_editor_added_is_a_change() {
 
 #[test]
 fn without_a_barrier_the_report_of_an_edit_is_waited_for_to_take_it_back() {
-    let read = |file: u8| Read {
-        session: 0,
-        file,
-        from: 0,
-        lines: 0,
-    };
     let mut actions = vec![
         OpenSession { session: 0 },
         Open { file: 1 },
         Open { file: 0 },
         Deliver,
         Deliver,
-        read(0),
-        read(1),
+        read(0, 0),
+        read(0, 1),
     ];
     actions.extend([
         change(0, &[edit(0, 0, 1, "x"), edit(1, 0, 1, "x")]),
-        Handle {
-            nth: 0,
-            manner: Manner::AnswerFirst,
-        },
-        Reload {
-            file: 1,
-            same_version: true,
-        },
+        handle(0, Manner::AnswerFirst),
+        reload(1, true),
     ]);
     check(QUIET, &["one\n", "two\n"], actions);
 }
@@ -666,86 +443,31 @@ fn without_a_barrier_the_report_of_an_edit_is_waited_for_to_take_it_back() {
 #[test]
 fn an_older_batch_is_not_told_after_a_newer() {
     let setup = Setup {
-        utf8: false,
-        lone_cr_is_text: false,
-        strict: true,
-        sync: true,
         codes: false,
-        adds_final_break: false,
-        liar: false,
         large: true,
-        policy_off: false,
+        ..Setup::STRICT
     };
     let actions = vec![
         OpenSession { session: 1 },
-        Meddle {
-            file: 1,
-            how: Behind::Append("one\n"),
-        },
+        meddle(1, Behind::Append("one\n")),
         Open { file: 1 },
         Deliver,
-        Read {
-            session: 1,
-            file: 1,
-            from: 0,
-            lines: 0,
-        },
-        Handle {
-            nth: 0,
-            manner: Manner::Right(Minimal),
-        },
+        read(1, 1),
+        handle(0, Manner::Right(Minimal)),
         Deliver,
-        Work {
-            nth: 0,
-            luck: Luck::Good,
-        },
+        work(0, Luck::Good),
         Finish { nth: 0 },
-        Change {
-            session: 1,
-            steps: Steps(vec![
-                Step::Edit {
-                    file: 1,
-                    at: 20214,
-                    chars: 4,
-                    new: "",
-                    all: false,
-                },
-                Step::Edit {
-                    file: 1,
-                    at: 35158,
-                    chars: 9,
-                    new: "one",
-                    all: false,
-                },
-            ]),
-            guard: None,
-            dry_run: false,
-        },
-        Handle {
-            nth: 0,
-            manner: Manner::Refuse,
-        },
+        change(1, &[edit(1, 20214, 4, ""), edit(1, 35158, 9, "one")]),
+        handle(0, Manner::Refuse),
         Deliver,
-        Work {
-            nth: 0,
-            luck: Luck::Good,
-        },
+        work(0, Luck::Good),
         Finish { nth: 0 },
-        Handle {
-            nth: 0,
-            manner: Manner::Right(Minimal),
-        },
+        handle(0, Manner::Right(Minimal)),
         Deliver,
         Deliver,
-        Close {
-            file: 1,
-            flush: true,
-        },
+        close(1, true),
         Wait { ms: 60 },
-        Meddle {
-            file: 1,
-            how: Behind::Vanish,
-        },
+        meddle(1, Behind::Vanish),
         Deliver,
         Open { file: 1 },
         Deliver,
@@ -759,29 +481,16 @@ fn a_text_that_is_unknown_by_the_time_it_is_rendered_is_not_shown() {
     let setup = Setup {
         utf8: true,
         lone_cr_is_text: true,
-        strict: true,
-        sync: true,
         codes: false,
-        adds_final_break: false,
-        liar: false,
         large: true,
-        policy_off: false,
+        ..Setup::STRICT
     };
     let actions = vec![
         OpenSession { session: 0 },
         Open { file: 1 },
-        Type {
-            file: 1,
-            at: 52506,
-            text: "one\n",
-        },
+        type_at(1, 52506, "one\n"),
         Deliver,
-        Read {
-            session: 0,
-            file: 1,
-            from: 0,
-            lines: 0,
-        },
+        read(0, 1),
         Garble {
             file: 1,
             how: Garbled::Version,
@@ -797,68 +506,21 @@ fn a_text_that_is_unknown_by_the_time_it_is_rendered_is_not_shown() {
 
 #[test]
 fn a_call_of_an_earlier_turn_relies_on_nothing_of_the_turns_after_it() {
-    let setup = Setup {
-        utf8: false,
-        lone_cr_is_text: false,
-        strict: true,
-        sync: true,
-        codes: true,
-        adds_final_break: false,
-        liar: false,
-        large: false,
-        policy_off: false,
-    };
+    let setup = Setup::STRICT;
     let actions = vec![
         OpenSession { session: 0 },
         Open { file: 1 },
         Deliver,
-        Type {
-            file: 1,
-            at: 35963,
-            text: "😀",
-        },
-        Read {
-            session: 0,
-            file: 1,
-            from: 0,
-            lines: 0,
-        },
-        Handle {
-            nth: 0,
-            manner: Manner::Right(Minimal),
-        },
+        type_at(1, 35963, "😀"),
+        read(0, 1),
+        handle(0, Manner::Right(Minimal)),
         NextTurn { session: 0 },
         Deliver,
-        Type {
-            file: 1,
-            at: 41690,
-            text: "one\n",
-        },
-        Change {
-            session: 0,
-            steps: Steps(vec![Step::Edit {
-                file: 1,
-                at: 7446,
-                chars: 2,
-                new: "",
-                all: false,
-            }]),
-            guard: None,
-            dry_run: false,
-        },
-        Read {
-            session: 0,
-            file: 1,
-            from: 0,
-            lines: 0,
-        },
+        type_at(1, 41690, "one\n"),
+        change(0, &[edit(1, 7446, 2, "")]),
+        read(0, 1),
         NextTurn { session: 0 },
-        Read {
-            session: 0,
-            file: 1,
-            from: 0,
-            lines: 0,
-        },
+        read(0, 1),
     ];
     check(setup, &["aaa\naaa"], actions);
 }
@@ -866,47 +528,19 @@ fn a_call_of_an_earlier_turn_relies_on_nothing_of_the_turns_after_it() {
 #[test]
 fn an_edit_that_landed_before_its_document_closed_is_seen_by_its_session() {
     let setup = Setup {
-        utf8: false,
-        lone_cr_is_text: false,
-        strict: true,
         sync: false,
-        codes: true,
         adds_final_break: true,
-        liar: false,
-        large: false,
-        policy_off: false,
+        ..Setup::STRICT
     };
     let actions = vec![
         Open { file: 1 },
         OpenSession { session: 1 },
         Deliver,
-        Read {
-            session: 1,
-            file: 1,
-            from: 0,
-            lines: 0,
-        },
-        Change {
-            session: 1,
-            steps: Steps(vec![Step::Edit {
-                file: 1,
-                at: 60819,
-                chars: 4,
-                new: "1\n2\n",
-                all: false,
-            }]),
-            guard: None,
-            dry_run: false,
-        },
-        Handle {
-            nth: 0,
-            manner: Manner::Later,
-        },
+        read(1, 1),
+        change(1, &[edit(1, 60819, 4, "1\n2\n")]),
+        handle(0, Manner::Later),
         Save { file: 1 },
-        Close {
-            file: 1,
-            flush: true,
-        },
+        close(1, true),
     ];
     check(setup, &["aaa\naaa", "é 😀 é\n"], actions);
 }

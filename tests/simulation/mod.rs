@@ -201,16 +201,20 @@ fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+/// How much longer than usual the long tests are to take.
+pub(crate) fn scale() -> f64 {
+    variable("ABREAST_TEST_SCALE").unwrap_or(1.0)
+}
+
 #[test]
 fn no_interleaving_breaks_a_rule() {
     hush();
-    let scale: f64 = variable("ABREAST_TEST_SCALE").unwrap_or(1.0);
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss
     )]
-    let n_runs = (N_RUNS as f64 * scale) as u64;
+    let n_runs = (N_RUNS as f64 * scale()) as u64;
     let (first, n_runs) =
         variable("ABREAST_TEST_SEED").map_or((BASE_SEED, n_runs), |seed: u64| (seed, 1));
     let counts_all = variable("ABREAST_TEST_FAILURES").is_some_and(|most: u64| most > 1);

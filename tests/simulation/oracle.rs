@@ -81,6 +81,33 @@ struct FileTruth {
     unsynced: Flag,
 }
 
+impl FileTruth {
+    /// The document was opened or closed: nothing is known of it but that.
+    fn turn(&mut self, at: u64) {
+        self.turned.push(at);
+        for flag in [
+            &mut self.desynced,
+            &mut self.read_only,
+            &mut self.conflict,
+            &mut self.unsynced,
+        ] {
+            flag.set(at, false);
+        }
+    }
+
+    /// What it holds, and so what is to be said of an entry.
+    fn status_of(&self, seen: &Shared) -> (Shared, Status) {
+        let current = self.was.last().map(|it| it.content.clone());
+        let current = current.unwrap_or_default();
+        let status = if current == *seen {
+            Status::Fresh
+        } else {
+            Status::Stale
+        };
+        (current, status)
+    }
+}
+
 /// What is so or not, and since when.
 #[derive(Debug, Default)]
 struct Flag(Vec<(u64, bool)>);

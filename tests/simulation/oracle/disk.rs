@@ -143,4 +143,10 @@ impl Oracle {
         let id = self.staged[&staged];
         self.calls.get_mut(&id).expect("it is there").committed = Some(at);
     }
+
+    /// The commit is known to have failed, with all as it was: the call may begin again, or be aborted.
+    pub(in crate::simulation) fn not_committed(&mut self, staged: u64) {
+        let id = self.staged[&staged];
+        self.calls.get_mut(&id).expect("it is there").granted = false;
+    }
 }

@@ -45,11 +45,7 @@ impl Oracle {
     ) {
         let at = self.tick();
         let truth = self.file(file);
-        truth.turned.push(at);
-        truth.desynced.set(at, false);
-        truth.read_only.set(at, false);
-        truth.conflict.set(at, false);
-        truth.unsynced.set(at, false);
+        truth.turn(at);
         truth.mirror = Some(Mirror {
             instance,
             lsp_version,
@@ -62,11 +58,7 @@ impl Oracle {
     pub(in crate::simulation) fn closed(&mut self, file: u8) {
         let at = self.tick();
         let truth = self.file(file);
-        truth.turned.push(at);
-        truth.desynced.set(at, false);
-        truth.read_only.set(at, false);
-        truth.conflict.set(at, false);
-        truth.unsynced.set(at, false);
+        truth.turn(at);
         truth.mirror = None;
         // The buffer takes the edit with it.
         for call in self.calls.values_mut().filter(|it| it.answered.is_none()) {

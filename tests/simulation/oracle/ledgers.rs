@@ -193,16 +193,7 @@ impl Oracle {
             if file.desynced.is() {
                 continue;
             }
-            let current = file
-                .was
-                .last()
-                .map(|it| it.content.clone())
-                .unwrap_or_default();
-            let expected = if current == *seen {
-                Status::Fresh
-            } else {
-                Status::Stale
-            };
+            let (current, expected) = file.status_of(seen);
             if row.status != expected && !(current != *seen && alike(&current, seen)) {
                 return broken(
                     Invariant::Ledger,
@@ -253,16 +244,7 @@ impl Oracle {
                 continue;
             };
             let it = &self.files[usize::from(file)];
-            let current = it
-                .was
-                .last()
-                .map(|it| it.content.clone())
-                .unwrap_or_default();
-            let expected = if current == *seen {
-                Status::Fresh
-            } else {
-                Status::Stale
-            };
+            let (current, expected) = it.status_of(seen);
             if it.mirror.is_some()
                 && !it.desynced.is()
                 && truth.told.get(&file) != Some(&expected)

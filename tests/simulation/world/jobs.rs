@@ -53,7 +53,7 @@ impl World {
                         written.push((file, now.cloned()));
                     }
                 }
-                commit = committed.is_ok().then_some(staged.0);
+                commit = Some(staged.0);
                 Outcome::Committed(committed)
             }
             Work::Abort { .. } => unreachable!("done at once"),
@@ -98,8 +98,12 @@ impl World {
         else {
             return Ok(());
         };
-        if let Some(staged) = commit {
-            self.oracle.committed(staged);
+        match (commit, &outcome) {
+            (Some(staged), Outcome::Committed(Ok(()))) => self.oracle.committed(staged),
+            (Some(staged), Outcome::Committed(Err(failure))) if failure.rolled_back => {
+                self.oracle.not_committed(staged);
+            }
+            _ => {}
         }
         if self.trace {
             let name = format!("{outcome:?}");
