@@ -151,8 +151,11 @@ impl Oracle {
                 let is_earlier = it.session.is_some_and(|of| {
                     of != session && self.sessions[of].name == self.sessions[session].name
                 });
-                it.files.contains(&file)
-                    && (is_earlier || it.session == Some(session) && it.answered == partially)
+                // Committed, and refused because the editor had opened the file with the old text.
+                let is_left = matches!(it.answered, Some(Outcome::Refused(_)))
+                    && it.committed.is_some()
+                    || it.answered == partially;
+                it.files.contains(&file) && (is_earlier || it.session == Some(session) && is_left)
             });
             let is_own = !row.changed_by.is_empty() && row.changed_by.iter().all(|it| *it == own);
             if is_own && !has_stayed {

@@ -104,10 +104,13 @@ impl Oracle {
             .filter(|it| !it.1.2)
             .map(|it| it.0)
             .collect();
-        // A buffer that was closed took the edit with it.
+        // A buffer that was closed took the edit with it; and a human may have undone it.
         let stayed: Vec<&u8> = stayed
             .into_iter()
-            .filter(|it| self.mirror(**it).is_some())
+            .filter(|it| {
+                self.mirror(**it)
+                    .is_some_and(|mirror| mirror.text != call.landed[it].0)
+            })
             .collect();
         let is_told = call.lost && call.files.len() == 1;
         if !stayed.is_empty() && !is_told {
