@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    AskId, AskOwner, Call, CallId, CallKind, Compute, JobOwner, Millis, Outcome, Workspace,
+    AskId, AskOwner, Call, CallId, CallKind, Compute, JobId, JobOwner, Millis, Outcome, Workspace,
     barrier::Barrier, changes::Phase, documents::Unknown,
 };
 use crate::{
@@ -27,9 +27,19 @@ pub(super) struct Editing {
     deadline: Millis,
     answer: Option<EditAnswer>,
     barrier: Option<Barrier>,
-    is_judging: bool,
+    judging: Option<Judging>,
     sent: Vec<Sent>,
 }
+
+/// A comparison of what buffers hold with what was planned, which is being made elsewhere.
+#[derive(Debug)]
+pub(super) struct Judging {
+    pub(super) job: JobId,
+    documents: Vec<Judged>,
+}
+
+/// A document that is compared: the index of what was sent, and the document's generation at that time.
+type Judged = (usize, u64);
 
 #[derive(Debug)]
 struct EditAnswer {
@@ -141,7 +151,7 @@ impl Workspace {
             deadline,
             answer: None,
             barrier: None,
-            is_judging: false,
+            judging: None,
             sent,
         };
         change.is_sent = true;
@@ -228,7 +238,7 @@ impl Workspace {
             self.edited(id, call);
             return;
         }
-        if editing.is_judging {
+        if editing.judging.is_some() {
             self.calls.insert(id, call);
             return;
         }
@@ -333,22 +343,51 @@ impl Workspace {
         let Phase::Editing(editing) = &mut change.phase else {
             return;
         };
-        editing.is_judging = true;
-        let unlanded = editing.sent.iter().filter(|it| it.landed.is_none());
-        let judgements = unlanded.filter_map(|sent| {
-            let document = self.documents.get(&sent.uri)?;
-            Some(document.pending.as_ref()?.1.judgement(document.text()))
-        });
-        let judgements = judgements.collect();
+        let (documents, judgements): (Vec<Judged>, Vec<_>) = editing
+            .sent
+            .iter()
+            .enumerate()
+            .filter(|it| it.1.landed.is_none())
+            .filter_map(|(idx, sent)| {
+                let document = self.documents.get(&sent.uri)?;
+                let judgement = document.pending.as_ref()?.1.judgement(document.text());
+                Some(((idx, document.generation), judgement))
+            })
+            .unzip();
         match self.compute(JobOwner::Call(id), Compute::Judge(judgements)) {
-            Ok(Outcome::Judged(verdicts)) => self.judged(id, call, &verdicts),
-            _ => {
+            Ok(Outcome::Judged(verdicts)) => self.judged(id, call, documents, &verdicts),
+            Ok(_) => {}
+            Err(job) => {
+                editing.judging = Some(Judging { job, documents });
                 self.calls.insert(id, call);
             }
         }
     }
 
-    pub(super) fn judged(&mut self, id: CallId, mut call: Call, verdicts: &[Verdict]) {
+    /// What a comparison made elsewhere found.
+    pub(super) fn judged_elsewhere(
+        &mut self,
+        id: CallId,
+        mut call: Call,
+        job: JobId,
+        verdicts: &[Verdict],
+    ) {
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
+        let Phase::Editing(editing) = &mut change.phase else {
+            return;
+        };
+        match editing.judging.take_if(|it| it.job == job) {
+            Some(judging) => self.judged(id, call, judging.documents, verdicts),
+            // Of an edit before this one.
+            None => {
+                self.calls.insert(id, call);
+            }
+        }
+    }
+
+    fn judged(&mut self, id: CallId, mut call: Call, documents: Vec<Judged>, verdicts: &[Verdict]) {
         let author = Self::session_author(call.session.as_ref());
         let CallKind::Change(change) = &mut call.kind else {
             return;
@@ -356,21 +395,32 @@ impl Workspace {
         let Phase::Editing(editing) = &mut change.phase else {
             return;
         };
-        if verdicts.contains(&Verdict::Missing) {
-            self.unverified(id, call);
-            return;
-        }
-        let unlanded = editing.sent.iter_mut().filter(|it| it.landed.is_none());
-        for (sent, verdict) in unlanded.zip(verdicts) {
-            let Some(key) = self.documents.get(&sent.uri).map(|it| it.key.clone()) else {
+        let mut is_missing = false;
+        for ((idx, generation), verdict) in documents.into_iter().zip(verdicts) {
+            let sent = &mut editing.sent[idx];
+            let document = self.documents.get(&sent.uri);
+            let document = document.filter(|it| it.instance == sent.instance);
+            let (Some(document), None) = (document, sent.landed) else {
                 continue;
             };
+            // What came while it was compared is a human's, as what was merged with it is.
+            let is_exact = *verdict == Verdict::Landed && document.generation == generation;
+            let key = document.key.clone();
+            if *verdict == Verdict::Missing {
+                is_missing = true;
+                continue;
+            }
             sent.landed = Some(self.note_change(&key, author.clone()));
-            if *verdict == Verdict::Merged {
+            if !is_exact {
                 self.note_change(&key, Author::Human);
             }
         }
-        self.edited(id, call);
+        let is_gone = editing.sent.iter().any(|it| self.is_gone(it));
+        match (is_gone, is_missing) {
+            (true, _) => self.go_on_editing(id, call),
+            (false, true) => self.unverified(id, call),
+            (false, false) => self.edited(id, call),
+        }
     }
 
     /// The editor's part is done and verified.
