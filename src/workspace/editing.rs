@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::{
     AskId, AskOwner, Call, CallId, CallKind, Compute, JobId, JobOwner, Millis, Outcome, Workspace,
-    barrier::Barrier, changes::Phase, documents::Unknown,
+    barrier::Barrier,
+    changes::{ChangeCall, Phase},
+    documents::Unknown,
 };
 use crate::{
     error::{Code, FsError},
@@ -69,6 +71,14 @@ pub(super) struct Order {
     pub(super) after: Text,
     pub(super) splices: Splices,
     pub(super) edits: Vec<EditorEdit>,
+}
+
+impl ChangeCall {
+    /// What landed is done, and has to be taken back if the rest fails.
+    fn note_landed(&mut self, sent: &[Sent]) {
+        let landed = sent.iter().filter_map(|it| Some((it.plan_idx, it.landed?)));
+        self.done_at.extend(landed);
+    }
 }
 
 impl Workspace {
@@ -410,7 +420,8 @@ impl Workspace {
                 is_missing = true;
                 continue;
             }
-            sent.landed = Some(self.note_change(&key, author.clone()));
+            sent.landed = Some(generation);
+            self.note_change_at(&key, author.clone(), generation);
             if !is_exact {
                 self.note_change(&key, Author::Human);
             }
@@ -436,11 +447,7 @@ impl Workspace {
             self.reckon(id, call);
             return;
         }
-        for sent in &editing.sent {
-            if let Some(seq) = sent.landed {
-                change.done_at.insert(sent.plan_idx, seq);
-            }
-        }
+        change.note_landed(&editing.sent);
         self.commit(id, call);
     }
 
@@ -453,13 +460,7 @@ impl Workspace {
             return;
         };
         self.clear_pending(&editing);
-        // If a document did become what was planned, it was not the editor who made it so.
-        for sent in &editing.sent {
-            let file = self.files.get_mut(&change.plan.files[sent.plan_idx].key);
-            if let (Some(seq), Some(file)) = (sent.landed, file) {
-                file.disown(seq);
-            }
-        }
+        self.disown(change, &editing);
         self.abort_staged(change);
         change.staged = None;
         let answer = editing.answer.as_ref();
@@ -499,6 +500,16 @@ impl Workspace {
         let err = FsError::new(Code::FsEditorRejected, what, remedy)
             .at(path, &change.plan.files[idx].result.uri);
         self.finish(id, &call, Err(err.into()));
+    }
+
+    /// If a document did become what was planned, it was not the editor who made it so: it had refused.
+    fn disown(&mut self, change: &ChangeCall, editing: &Editing) {
+        for sent in &editing.sent {
+            let file = self.files.get_mut(&change.plan.files[sent.plan_idx].key);
+            if let (Some(seq), Some(file)) = (sent.landed, file) {
+                file.disown(seq);
+            }
+        }
     }
 
     /// The editor said that it applied the edit, and its buffer says otherwise.
@@ -639,10 +650,10 @@ impl Workspace {
         } else {
             stale::meanwhile(verb, path, &plan.result.uri, "closed")
         };
-        for sent in &editing.sent {
-            if let Some(seq) = sent.landed {
-                change.done_at.insert(sent.plan_idx, seq);
-            }
+        if editing.answer.as_ref().is_some_and(|it| !it.applied) {
+            self.disown(change, &editing);
+        } else {
+            change.note_landed(&editing.sent);
         }
         self.roll_back(id, call, err);
     }

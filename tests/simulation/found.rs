@@ -1,11 +1,13 @@
 //! What the simulation found, as short as it could make it.
 
+mod races;
+
 use super::{
     Run,
     action::{
         Action::{self, *},
         Behind, Garbled, Luck, Manner, Setup, Step, Steps,
-        Style::{Exact, Full, Minimal, Split},
+        Style::{self, Exact, Full, Minimal, Split},
     },
     hush,
 };
@@ -543,33 +545,4 @@ fn an_edit_that_landed_before_its_document_closed_is_seen_by_its_session() {
         close(1, true),
     ];
     check(setup, &["aaa\naaa", "é 😀 é\n"], actions);
-}
-
-#[test]
-fn what_a_human_types_while_an_edit_is_compared_is_told_as_theirs() {
-    let setup = Setup {
-        large: true,
-        ..Setup::STRICT
-    };
-    let actions = vec![
-        OpenSession { session: 2 },
-        Open { file: 2 },
-        change(2, &[write(2, "1\n2\n")]),
-        Deliver,
-        read(2, 0),
-        change(2, &[write(1, "1\n2\n"), edit(1, 43545, 1, "two")]),
-        work(0, Luck::Good),
-        Finish { nth: 0 },
-        work(0, Luck::Good),
-        Finish { nth: 0 },
-        work(1, Luck::Good),
-        work(0, Luck::Good),
-        Finish { nth: 1 },
-        handle(0, Manner::Right(Full)),
-        Deliver,
-        Deliver,
-        handle(0, Manner::Right(Full)),
-        type_at(2, 8277, "b"),
-    ];
-    check(setup, &["a", ""], actions);
 }

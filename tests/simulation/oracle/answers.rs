@@ -157,7 +157,9 @@ impl Oracle {
                         format!("{} is said to be {content:?}", files::path(file)),
                     );
                 }
-                (content, call.reached.get(&file).copied())
+                // What was merged with it came with it, or after it.
+                let merged = truth.was.last().map(|it| it.at);
+                (content, call.reached.get(&file).copied().or(merged))
             } else if let Some(contents) = call.staged.as_ref().filter(|_| !is_noop) {
                 if call.committed.is_none() {
                     return broken(Invariant::Verified, "a success without a commit");
