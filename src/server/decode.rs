@@ -1,6 +1,12 @@
 //! Parameters of messages, as the workspace takes them.
 
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use std::{fmt, marker::PhantomData, str, sync::LazyLock};
+
+use memchr::memmem;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, MapAccess, Visitor, value::MapAccessDeserializer},
+};
 use serde_json::{Value, value::RawValue};
 
 use crate::{
@@ -182,11 +188,56 @@ pub(super) struct OpenedDocument {
 }
 
 /// `textDocument/didChange`.
-#[derive(Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DidChange {
     pub(super) text_document: ChangedDocument,
     pub(super) content_changes: Vec<ContentChange>,
+}
+
+/// How far into a message its method is looked for.
+const METHOD_WITHIN_BYTES: usize = 128;
+static DID_CHANGE: LazyLock<memmem::Finder<'static>> =
+    LazyLock::new(|| memmem::Finder::new(br#""textDocument/didChange""#));
+
+/// Decodes a body that is a change of a document and nothing else in one pass, because most messages are keystrokes. None:
+/// it has to be parsed as any other.
+pub(super) fn only_change(body: &[u8]) -> Option<DidChange> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Only<'a> {
+        jsonrpc: &'a str,
+        method: &'a str,
+        #[serde(deserialize_with = "object")]
+        params: DidChange,
+    }
+    let head = &body[..body.len().min(METHOD_WITHIN_BYTES)];
+    if !head.starts_with(b"{") || DID_CHANGE.find(head).is_none() {
+        return None;
+    }
+    // Once for all of its strings.
+    let body = str::from_utf8(body).ok()?;
+    let only: Only = serde_json::from_str(body).ok()?;
+    (only.jsonrpc == "2.0" && only.method == "textDocument/didChange").then_some(only.params)
+}
+
+/// Structures are decoded from arrays, too, by themselves.
+fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    struct Object<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+
+    deserializer.deserialize_map(Object(PhantomData))
 }
 
 /// Says where the texts have U+FFFD for half a character; none if that cannot be said.
@@ -208,7 +259,7 @@ pub(super) fn with_halves(
     lone.next().is_none().then_some(changes)
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 pub(super) struct ChangedDocument {
     pub(super) uri: String,
     pub(super) version: i32,
@@ -278,4 +329,60 @@ fn null_is_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WireFo
 #[derive(Deserialize)]
 pub(super) struct Cancel {
     pub(super) id: tower_lsp::jsonrpc::Id,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::message::Message;
+
+    /// What a body is when it is parsed as any other; none: no change that can be decoded.
+    fn parsed(body: &str) -> Option<DidChange> {
+        match Message::parse(body.as_bytes()) {
+            Ok(Message::Notification { method, params }) if method == "textDocument/didChange" => {
+                decode(params).ok()
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_change_is_the_same_in_one_pass_or_is_left_to_the_other_way() {
+        let document = r#""textDocument":{"uri":"untitled:1","version":2}"#;
+        let range = r#"{"start":{"line":0,"character":0},"end":{"line":0,"character":1}}"#;
+        let changes = format!(
+            r#""contentChanges":[{{"range":{range},"text":"x\n\ufffdé"}},{{"text":"all"}}]"#
+        );
+        let change = r#""method":"textDocument/didChange""#;
+        let deep = format!(r#""more":{}{}"#, "[".repeat(126), "]".repeat(126));
+        let long = format!(r#"{{"jsonrpc":"2.0","params":{{{document},{changes}}},{change}}}"#);
+        let mut n_taken = 0;
+        for body in [
+            format!(r#"{{"jsonrpc":"2.0",{change},"params":{{{document},{changes}}}}}"#),
+            format!(r#"{{{change},"params":{{{changes},{document},"more":[1]}},"jsonrpc":"2.0"}}"#),
+            long,
+            format!(r#"{{"jsonrpc":"2.0",{change},"params":{{{document},{changes},{deep}}}}}"#),
+            format!(r#"{{"jsonrpc":"2.0",{change},"params":{{{document},{document},{changes}}}}}"#),
+            format!(r#"{{"jsonrpc":"2.0",{change},"params":{{{document}}}}}"#),
+            format!(
+                r#"{{"jsonrpc":"2.0",{change},"params":[{{"uri":"untitled:1","version":2}},[]]}}"#
+            ),
+            format!(r#"["2.0","textDocument/didChange",{{{document},{changes}}}]"#),
+            format!(r#"{{"jsonrpc":"2.0","id":1,{change},"params":{{{document},{changes}}}}}"#),
+            format!(r#"{{"jsonrpc":"2.0","id":null,{change},"params":{{{document},{changes}}}}}"#),
+            format!(r#"{{"jsonrpc":"1.0",{change},"params":{{{document},{changes}}}}}"#),
+            format!(r#"{{{change},"params":{{{document},{changes}}}}}"#),
+            format!(r#"{{"jsonrpc":"2.0",{change},{change},"params":{{{document},{changes}}}}}"#),
+            format!(r#"{{"jsonrpc":"2.0",{change},"params":{{{document},{changes}}},"result":1}}"#),
+            format!(r#"{{"jsonrpc":"2.0",{change},"params":{{{document},{changes}}},"new":1}}"#),
+            format!(
+                r#"{{"jsonrpc":"2.0","method":"other","x":{{{change}}},"params":{{{document},{changes}}}}}"#
+            ),
+        ] {
+            let taken = only_change(body.as_bytes());
+            n_taken += usize::from(taken.is_some());
+            assert!(taken.is_none() || taken == parsed(&body), "{body}");
+        }
+        assert_eq!(n_taken, 3);
+    }
 }

@@ -116,6 +116,12 @@ impl Connection {
             Some(repaired) => (Cow::Owned(repaired.body), repaired.lone),
             None => (Cow::Borrowed(body.as_slice()), Vec::new()),
         };
+        if self.state == State::Running
+            && let Some(change) = decode::only_change(&body)
+        {
+            self.changed(change, &lone);
+            return None;
+        }
         match Message::parse(&body) {
             Ok(Message::Request { id, .. }) if !lone.is_empty() => {
                 let message =
@@ -307,7 +313,17 @@ impl Connection {
                 }
             }),
             "textDocument/didChange" => {
-                self.changed(params, lone);
+                match decode(params) {
+                    Ok(change) => self.changed(change, lone),
+                    Err(_) => self.event(match decode::uri_of(params) {
+                        Some(uri) => Event::Changed {
+                            uri,
+                            lsp_version: i32::MIN,
+                            changes: None,
+                        },
+                        None => Event::ChangedUnknown,
+                    }),
+                }
                 Ok(())
             }
             "textDocument/didSave" => decode(params).map(|it: decode::OfDocument| {
@@ -375,27 +391,13 @@ impl Connection {
         });
     }
 
-    fn changed(&mut self, params: Option<&RawValue>, lone: &[LoneSurrogate]) {
-        let event = match decode::<decode::DidChange>(params) {
-            Ok(it) => {
-                let decode::ChangedDocument { uri, version } = it.text_document;
-                let changes = decode::with_halves(it.content_changes, lone);
-                Event::Changed {
-                    uri,
-                    lsp_version: version,
-                    changes,
-                }
-            }
-            Err(_) => match decode::uri_of(params) {
-                Some(uri) => Event::Changed {
-                    uri,
-                    lsp_version: i32::MIN,
-                    changes: None,
-                },
-                None => Event::ChangedUnknown,
-            },
-        };
-        self.event(event);
+    fn changed(&mut self, change: decode::DidChange, lone: &[LoneSurrogate]) {
+        let decode::ChangedDocument { uri, version } = change.text_document;
+        self.event(Event::Changed {
+            uri,
+            lsp_version: version,
+            changes: decode::with_halves(change.content_changes, lone),
+        });
     }
 
     fn folders_changed(&mut self, event: &decode::FoldersEvent) {
