@@ -72,7 +72,8 @@ pub(super) enum Phase {
     Planning,
     Staging,
     Editing(Box<Editing>),
-    Committing,
+    /// The job that commits.
+    Committing(JobId),
     /// Committed on disk, but the editor opened a file meanwhile.
     Showing(Showing),
     Undoing(Undoing),
@@ -99,7 +100,7 @@ impl ChangeCall {
         matches!(
             self.phase,
             Phase::Editing(_)
-                | Phase::Committing
+                | Phase::Committing(_)
                 | Phase::Showing(_)
                 | Phase::Undoing(_)
                 | Phase::Reckoning(_)
@@ -308,7 +309,7 @@ impl Workspace {
             }
             (Phase::Planning, Outcome::Plan(plan)) => self.planned(id, call, plan),
             (Phase::Staging, Outcome::Staged(staged)) => self.staged(id, call, job, staged),
-            (Phase::Committing, Outcome::Committed(committed)) => {
+            (Phase::Committing(_), Outcome::Committed(committed)) => {
                 self.committed(id, call, committed);
             }
             (Phase::Editing(_), Outcome::Judged(verdicts)) => self.judged(id, call, &verdicts),
@@ -334,7 +335,7 @@ impl Workspace {
             Phase::Queued
             | Phase::Planning
             | Phase::Staging
-            | Phase::Committing
+            | Phase::Committing(_)
             | Phase::Undoing(_)
             | Phase::Reckoning(_) => {
                 self.calls.insert(id, call);
@@ -651,12 +652,11 @@ impl Workspace {
         let CallKind::Change(change) = &call.kind else {
             return;
         };
-        if change
-            .plan
-            .files
+        let plans = &change.plan.files;
+        let is_edited = plans
             .iter()
-            .any(|it| it.result.via == Via::Editor && !it.is_noop())
-        {
+            .any(|it| it.result.via == Via::Editor && !it.is_noop());
+        if is_edited && !(broken!(CommitBeforeEditor) && change.staged.is_some()) {
             self.send(id, call);
         } else {
             self.commit(id, call);
@@ -665,7 +665,9 @@ impl Workspace {
 
     /// Takes back what was staged.
     pub(super) fn abort_staged(&mut self, change: &ChangeCall) {
-        if let Some(staged) = change.staged {
+        if let Some(staged) = change.staged
+            && !broken!(StagedStays)
+        {
             let job = JobId(self.new_id());
             self.effects.push(Effect::Start {
                 job,
@@ -728,7 +730,7 @@ impl Workspace {
         );
     }
 
-    fn observe_result(&mut self, call: &Call, plan: &FilePlan, seq: u64) {
+    pub(super) fn observe_result(&mut self, call: &Call, plan: &FilePlan, seq: u64) {
         let Some(session) = self.live_session(call.session.as_ref()) else {
             return;
         };

@@ -531,6 +531,9 @@ impl Workspace {
             tracing::debug!("{uri} was closed while call {} was out", id.0);
             self.note_change(&document.key, Author::Human);
         }
+        if document.dirty {
+            self.recall(&document.key);
+        }
         Some(document)
     }
 

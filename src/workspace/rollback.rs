@@ -16,7 +16,10 @@ use crate::{
     path::FileKey,
     plan::{EditorEdit, FilePlan},
     protocol::{self, FileResult, Operation, Range, Via},
-    text::Text,
+    text::{
+        Text,
+        splice::{Splice, Splices},
+    },
     undo::{Undo, UndoJob},
     version::Version,
 };
@@ -143,6 +146,9 @@ impl Workspace {
         if broken!(NotTakenBack) {
             orders.clear();
         }
+        if broken!(OnlyFirstTakenBack) {
+            orders.truncate(1);
+        }
         if orders.is_empty() {
             self.reckon(id, call);
         } else {
@@ -154,6 +160,14 @@ impl Workspace {
         let encoding = self.client.encoding;
         let (uri, document) = self.document_of(&plan.key)?;
         let before = document.text();
+        let mut undo = undo;
+        if let (true, Some(text)) = (broken!(TypingTakenBack), &plan.before) {
+            undo.splices = Splices::default();
+            undo.splices.then(Splice {
+                range: 0..before.len_bytes(),
+                text: text.raw(0..text.len_bytes()),
+            });
+        }
         let edits = undo.splices.iter().map(|splice| EditorEdit {
             range: Range {
                 start: document.buffer.position_of(splice.range.start, encoding),
@@ -316,7 +330,7 @@ impl Workspace {
         let cause = *rollback.cause;
         if all(protocol::Outcome::RolledBack) {
             self.finish(id, &call, Err(cause.into()));
-        } else if all(protocol::Outcome::Applied) {
+        } else if all(protocol::Outcome::Applied) || broken!(PartIsAll) {
             self.succeed(id, &call);
         } else {
             self.finish(id, &call, Err(partially(&cause, files).into()));

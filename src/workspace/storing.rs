@@ -1,6 +1,7 @@
 //! The part of a call that happens on disk: staging, the grant, the commit.
 //!
-//! Invariant: a commit is granted only if no document that shows one of its files was opened since it was planned.
+//! Invariant: a commit is granted only if no document that shows one of its files was opened since it was planned. A
+//! document that goes away with what the same call changed in it, before the commit is done, takes the commit with it.
 
 use super::{
     Call, CallId, CallKind, Effect, JobId, JobOwner, Millis, Work, Workspace,
@@ -169,15 +170,39 @@ impl Workspace {
             self.succeed(id, &call);
             return;
         };
-        if self.is_any_open(change) {
+        if self.is_any_open(change) && !broken!(GrantNotChecked) {
             self.opened_before_commit(id, call);
             return;
         }
         change.staged = None;
         change.is_sent = true;
-        change.phase = Phase::Committing;
-        self.start(JobOwner::Call(id), Work::Commit { staged });
+        let commit = self.start(JobOwner::Call(id), Work::Commit { staged });
+        change.phase = Phase::Committing(commit);
         self.calls.insert(id, call);
+    }
+
+    /// A document went away with what was not saved of it. A call that has changed it and is committing the rest just
+    /// now cannot be done as a whole any more.
+    pub(super) fn recall(&mut self, key: &FileKey) {
+        let first = self.files.get(key).and_then(|it| it.queue.front());
+        let Some(Call {
+            kind: CallKind::Change(change),
+            ..
+        }) = first.and_then(|id| self.calls.get(id))
+        else {
+            return;
+        };
+        let Phase::Committing(commit) = change.phase else {
+            return;
+        };
+        let mut done = change.done_at.keys();
+        if !broken!(NotRecalled) && done.any(|idx| change.plan.files[*idx].key == *key) {
+            let job = JobId(self.new_id());
+            self.effects.push(Effect::Start {
+                job,
+                work: Work::Recall { commit },
+            });
+        }
     }
 
     /// The editor's part is done, and a file that was to be changed on disk is open now.
@@ -209,7 +234,9 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
-        if let Err(failure) = committed {
+        if let Err(failure) = committed
+            && !broken!(FailureIsSuccess)
+        {
             self.disk_failed(id, call, &failure);
             return;
         }
@@ -236,7 +263,7 @@ impl Workspace {
             self.take_stock(id, call, err);
             return;
         }
-        if self.is_any_open(change) {
+        if self.is_any_open(change) && !broken!(OpenedIsClosed) {
             let uris = change
                 .keys
                 .iter()
@@ -340,14 +367,20 @@ impl Workspace {
         let mut err =
             FsError::from_disk(&failure.error, path).at(path, &change.plan.files[idx].result.uri);
         err.what = format!("cannot {verb} {}", err.what);
-        if !failure.rolled_back {
+        if !failure.rolled_back && !broken!(LeftIsNotTold) {
             for change_idx in &failure.unrestored {
                 if let Some((idx, _)) = steps.get(*change_idx) {
                     change.done_at.insert(*idx, self.seq);
                 }
             }
         }
-        if !change.done_at.is_empty() || !failure.rolled_back {
+        let is_left = !failure.rolled_back && !broken!(LeftIsNotTold);
+        if !change.done_at.is_empty() || is_left {
+            if let Some(lost) = self.lost(change).filter(|_| failure.rolled_back) {
+                let (verb, path) = change.named(lost);
+                let uri = &change.plan.files[lost].result.uri;
+                err = stale::meanwhile(verb, path, uri, "closed");
+            }
             self.roll_back(id, call, err);
             return;
         }
@@ -359,6 +392,11 @@ impl Workspace {
                 self.finish(id, &call, Err(err.into()));
             }
             return;
+        }
+        if let (true, CallKind::Change(change)) = (broken!(RefusedIsSeen), &call.kind) {
+            for plan in &change.plan.files {
+                self.observe_result(&call, plan, self.seq);
+            }
         }
         self.finish(id, &call, Err(err.into()));
     }

@@ -96,6 +96,7 @@ struct Bench {
     instances: BTreeMap<String, u32>,
     disk: BTreeMap<PathBuf, String>,
     staged: BTreeMap<JobId, Vec<DiskChange>>,
+    recalled: BTreeSet<JobId>,
     luck: Luck,
     answers_first: bool,
     replies: Vec<Result<Answer, Failure>>,
@@ -146,6 +147,7 @@ impl Bench {
             instances: BTreeMap::new(),
             disk: files.map(|it| (it.0.into(), it.1.to_string())).into(),
             staged: BTreeMap::new(),
+            recalled: BTreeSet::new(),
             luck: Luck::Good,
             answers_first,
             replies: Vec::new(),
@@ -227,6 +229,12 @@ impl Bench {
                     method,
                     params,
                 } => self.queue.push_back(Item::Ask(ask, method, params)),
+                Effect::Start {
+                    work: Work::Recall { commit },
+                    ..
+                } => {
+                    self.recalled.insert(commit);
+                }
                 Effect::Start { job, work } => {
                     if let Work::Commit { staged } = &work {
                         let mut paths = self.staged[staged].iter().map(path_changed);
@@ -431,7 +439,9 @@ impl Bench {
             Work::Commit { staged } => {
                 let changes = self.staged.remove(&staged).expect("it was staged");
                 let mut disk = self.disk.clone();
-                Outcome::Committed(if self.luck == Luck::CommitFails {
+                Outcome::Committed(if self.recalled.contains(&job) {
+                    Err(failed(0, DiskErrorKind::Stale, true, Vec::new()))
+                } else if self.luck == Luck::CommitFails {
                     Err(failed(0, DiskErrorKind::Io, true, Vec::new()))
                 } else if let Some(change) = changed(&mut disk, &changes) {
                     Err(failed(change, DiskErrorKind::Stale, true, Vec::new()))
@@ -447,6 +457,7 @@ impl Bench {
                 self.staged.remove(&staged);
                 return;
             }
+            Work::Recall { .. } => unreachable!("it overtakes the commit"),
             Work::Compute(compute) => compute.run(),
         };
         self.arrive(Event::Done { job, outcome });

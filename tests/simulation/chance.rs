@@ -33,6 +33,9 @@ pub(super) struct Chances {
     n_sessions: u8,
     styles: Vec<Style>,
     manners: Vec<Manner>,
+    /// Calls are about several files, and how often the disk fails, in percent.
+    mixes: bool,
+    bad_luck: usize,
     /// The hosts number turns.
     has_turns: bool,
     /// The editor's reports are in order, and it says nothing of its documents beside their text.
@@ -50,6 +53,7 @@ pub(super) fn setup(random: &mut Random) -> (Setup, Vec<&'static str>) {
         codes: random.chance(70),
         adds_final_break: random.chance(15),
         liar: random.chance(8),
+        linked: random.chance(15),
         large: random.chance(20),
         policy_off: random.chance(4),
     };
@@ -102,13 +106,20 @@ impl Chances {
         if setup.liar {
             manners.extend([Manner::Skip, Manner::Half]);
         }
-        let n_files = random.pick(&[1, 2, 2, 3, 3, 4]);
+        let mixes = random.chance(30);
+        let n_files = if mixes {
+            3
+        } else {
+            random.pick(&[1, 2, 2, 3, 3, 4])
+        };
         Self {
             weights,
             n_files,
             n_sessions: random.pick(&[1, 2, 2, 3]),
             styles,
             manners,
+            mixes,
+            bad_luck: random.pick(&[3, 10, 40]),
             has_turns: random.chance(30),
             is_clear: random.chance(60),
         }
@@ -157,7 +168,11 @@ impl Chances {
                 manner: random.pick(&self.manners),
             },
             6 => match random.below(12) {
-                0 => Action::Die,
+                0 => match random.below(4) {
+                    0 => Action::Quit,
+                    1 => Action::Crash,
+                    _ => Action::Die,
+                },
                 4 if !self.is_clear => Action::Garble {
                     file,
                     how: random.pick(&[
@@ -189,16 +204,24 @@ impl Chances {
             },
             7 if n_waiting > 0 => {
                 let nth = nth(n_waiting, random);
-                let is_change = world
-                    .jobs
-                    .iter()
-                    .filter(|it| !it.is_done())
-                    .nth(nth.into())
-                    .is_some_and(Job::is_disk_change);
-                let luck = match random.below(20) {
-                    0 if is_change => Luck::Bad(random.byte(4)),
-                    1 if is_change => Luck::Worse(random.byte(4)),
-                    _ => Luck::Good,
+                let job = world.jobs.iter().filter(|it| !it.is_done()).nth(nth.into());
+                let is_change = job.is_some_and(Job::is_disk_change);
+                if job.is_some_and(Job::is_commit) && random.chance(50) {
+                    return Action::Begin { nth };
+                }
+                let n = random.byte(4);
+                let bad = [
+                    Luck::Bad(n),
+                    Luck::Bad(n),
+                    Luck::Denied(n),
+                    Luck::Worse(n),
+                    Luck::Stuck(n),
+                    Luck::Late(n),
+                ];
+                let luck = if is_change && random.chance(self.bad_luck) {
+                    random.pick(&bad)
+                } else {
+                    Luck::Good
                 };
                 Action::Work { nth, luck }
             }
@@ -269,7 +292,11 @@ impl Chances {
 
     fn change(&self, world: &World, session: u8, file: u8, random: &mut Random) -> Action {
         let known = world.oracle.session(session);
-        let n = random.pick(&[1, 1, 1, 2, 2, 3]);
+        let n = if self.mixes {
+            random.pick(&[1, 2, 3, 3])
+        } else {
+            random.pick(&[1, 1, 1, 2, 2, 3])
+        };
         let mut steps = Vec::new();
         for step in 0..n {
             let mut file = if step == 0 {
@@ -279,6 +306,9 @@ impl Chances {
             };
             let has_seen =
                 |file: u8| known.is_some_and(|it| world.oracle.last_seen(it, file).is_some());
+            if self.mixes {
+                file = (file + step) % self.n_files;
+            }
             if !has_seen(file) {
                 file = (0..self.n_files).find(|it| has_seen(*it)).unwrap_or(file);
             }

@@ -182,6 +182,12 @@ impl Oracle {
         if let Some((before, after, undone)) = call.landed.get(&it.file)
             && !undone
         {
+            if let Some(lost) = typed_and_lost(after, &it.before, &it.after) {
+                return broken(
+                    Invariant::NothingLost,
+                    format!("{lost:?} was typed, and taken back with {after:?}: {:?}", it.after),
+                );
+            }
             if it.before == *after && it.after != *before {
                 return broken(
                     Invariant::NothingLost,
@@ -267,4 +273,14 @@ impl Oracle {
             broken(Invariant::Bytes, format!("{before:?} became {after:?}"))
         }
     }
+}
+
+/// A character that a human has typed into `ours`, giving `now`, and that is not there any more. Of what is not ours
+/// nothing goes, so as many of each have to stay as have come.
+fn typed_and_lost(ours: &str, now: &str, after: &str) -> Option<char> {
+    let count = |text: &str, sign: char| text.chars().filter(|it| *it == sign).count();
+    now.chars().find(|sign| {
+        let n_typed = count(now, *sign).saturating_sub(count(ours, *sign));
+        count(after, *sign) < n_typed
+    })
 }

@@ -72,7 +72,7 @@ impl Oracle {
 
     pub(super) fn check_nothing_stayed(&self, id: u64, err: &FsError) -> Checked {
         let call = &self.calls[&id];
-        if err.code == Code::FsAborted && (call.granted || call.sent && !call.is_refused) {
+        if err.code == Code::FsAborted && (call.disk.granted.is_some() || call.sent && !call.is_refused) {
             return broken(
                 Invariant::AllOrNone,
                 format!("call {id} is aborted after its commit point"),
@@ -91,10 +91,11 @@ impl Oracle {
                 );
             }
         }
-        let is_told = matches!(
-            err.code,
-            Code::FsPartiallyApplied | Code::FsEditorTimeout | Code::FsUnverified
-        );
+        if err.code == Code::FsPartiallyApplied {
+            return self.check_partial(id, err);
+        }
+        self.check_nothing_left(id, err.code)?;
+        let is_told = matches!(err.code, Code::FsEditorTimeout | Code::FsUnverified);
         if is_told || !self.setup.strict || self.setup.liar {
             return Ok(());
         }
