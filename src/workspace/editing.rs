@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::{
     AskId, AskOwner, Call, CallId, CallKind, Compute, JobOwner, Millis, Outcome, Workspace,
-    barrier::Barrier, changes::Phase, documents::Unknown,
+    barrier::Barrier,
+    changes::{ChangeCall, Phase},
+    documents::Unknown,
 };
 use crate::{
     error::{Code, FsError},
@@ -394,6 +396,16 @@ impl Workspace {
         self.commit(id, call);
     }
 
+    /// The editor did not make an edit. If a document did become what was planned, it was not the editor who made it so.
+    fn disown(&mut self, change: &ChangeCall, editing: &Editing) {
+        for sent in &editing.sent {
+            let file = self.files.get_mut(&change.plan.files[sent.plan_idx].key);
+            if let (Some(seq), Some(file)) = (sent.landed, file) {
+                file.disown(seq);
+            }
+        }
+    }
+
     /// The editor said that it did not apply the edit.
     fn refused(&mut self, id: CallId, mut call: Call) {
         let CallKind::Change(change) = &mut call.kind else {
@@ -403,13 +415,7 @@ impl Workspace {
             return;
         };
         self.clear_pending(&editing);
-        // If a document did become what was planned, it was not the editor who made it so.
-        for sent in &editing.sent {
-            let file = self.files.get_mut(&change.plan.files[sent.plan_idx].key);
-            if let (Some(seq), Some(file)) = (sent.landed, file) {
-                file.disown(seq);
-            }
-        }
+        self.disown(change, &editing);
         self.abort_staged(change);
         change.staged = None;
         let answer = editing.answer.as_ref();
@@ -567,6 +573,10 @@ impl Workspace {
         }
         self.abort_staged(change);
         change.staged = None;
+        let is_refused = editing.answer.as_ref().is_some_and(|it| !it.applied);
+        if is_refused {
+            self.disown(change, &editing);
+        }
         let sent = &editing.sent[gone];
         let plan = &change.plan.files[sent.plan_idx];
         let (verb, path) = change.named(sent.plan_idx);
@@ -589,7 +599,7 @@ impl Workspace {
         } else {
             stale::meanwhile(verb, path, &plan.result.uri, "closed")
         };
-        for sent in &editing.sent {
+        for sent in editing.sent.iter().filter(|_| !is_refused) {
             if let Some(seq) = sent.landed {
                 change.done_at.insert(sent.plan_idx, seq);
             }

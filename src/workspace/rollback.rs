@@ -95,9 +95,8 @@ impl Workspace {
             let Some((_, document)) = self.document_of(&plan.key) else {
                 continue;
             };
-            if plan.result.via == Via::Editor
-                && let Some(job) = undo_job(plan, document.text())
-            {
+            let is_text = plan.result.via == Via::Editor || plan.operation == Operation::Update;
+            if is_text && let Some(job) = undo_job(plan, document.text()) {
                 jobs.push(job);
                 files.push((idx, Some((document.instance, document.generation))));
             }

@@ -3,6 +3,8 @@
 //! Invariant: a commit is granted only if no document that shows one of its files was opened since it was planned. A
 //! document that goes away with what the same call changed in it, before the commit is done, takes the commit with it.
 
+use std::collections::BTreeSet;
+
 use super::{
     Call, CallId, CallKind, Effect, JobId, JobOwner, Millis, Work, Workspace,
     barrier::{Barrier, EDIT_BARRIER_MS},
@@ -16,6 +18,7 @@ use crate::{
     path::FileKey,
     plan::{FilePlan, Plan, stale},
     protocol::{Operation, Outcome, Via},
+    text::Text,
 };
 
 /// Waiting for the editor to show what was committed to a file that it opened meanwhile.
@@ -312,12 +315,9 @@ impl Workspace {
             let uri = self.document_of(&plan.key)?.0.to_string();
             Some((idx, uri, plan.result.version))
         });
-        let differing = differing
-            .by_ref()
-            .collect::<Vec<_>>()
-            .into_iter()
-            .find(|(_, uri, version)| self.document_version(uri) != *version);
-        match differing {
+        let mut differing = differing.by_ref().collect::<Vec<_>>();
+        differing.retain(|(_, uri, version)| self.document_version(uri) != *version);
+        match differing.first() {
             None => {
                 // What was shown of the old buffer meanwhile is older than this.
                 for (idx, plan) in change.plan.files.iter().enumerate() {
@@ -329,15 +329,22 @@ impl Workspace {
             }
             Some(_) if !is_over => self.park(id, call),
             Some((idx, uri, _)) => {
-                let (verb, path) = change.named(idx);
-                let err = stale::meanwhile(verb, path, &uri, "opened");
-                self.opened_after_commit(id, call, idx, err);
+                let (verb, path) = change.named(*idx);
+                let err = stale::meanwhile(verb, path, uri, "opened");
+                let opened = differing.iter().map(|it| it.0).collect();
+                self.opened_after_commit(id, call, &opened, err);
             }
         }
     }
 
-    /// A file shows another text than was committed to it: the caller is told what became of the other files.
-    fn opened_after_commit(&mut self, id: CallId, call: Call, opened: usize, cause: FsError) {
+    /// Files show another text than was committed to them: the caller is told what became of the others.
+    fn opened_after_commit(
+        &mut self,
+        id: CallId,
+        call: Call,
+        opened: &BTreeSet<usize>,
+        cause: FsError,
+    ) {
         let CallKind::Change(change) = &call.kind else {
             return;
         };
@@ -348,7 +355,7 @@ impl Workspace {
         let mut files = Vec::new();
         for (idx, plan) in change.plan.files.iter().enumerate() {
             let mut result = plan.result.clone();
-            if idx == opened {
+            if opened.contains(&idx) {
                 result.outcome = Outcome::Unknown;
             }
             files.push(result);
@@ -375,6 +382,19 @@ impl Workspace {
             }
         }
         let is_left = !failure.rolled_back && !broken!(LeftIsNotTold);
+        if matches!(change.phase, Phase::Committing(_)) {
+            // Who opened a file while it was changed may show what has been taken back since.
+            for (idx, _) in &steps {
+                let plan = &change.plan.files[*idx];
+                let shown = self.document_of(&plan.key).map(|it| it.1.text());
+                let is_changed = |before: &Text| shown.is_some_and(|it| !it.same(before));
+                if plan.operation == Operation::Update
+                    && plan.before.as_ref().is_some_and(is_changed)
+                {
+                    change.done_at.insert(*idx, self.seq);
+                }
+            }
+        }
         if !change.done_at.is_empty() || is_left {
             if let Some(lost) = self.lost(change).filter(|_| failure.rolled_back) {
                 let (verb, path) = change.named(lost);

@@ -44,7 +44,7 @@ pub(super) struct Chances {
 
 /// How the run is set up.
 pub(super) fn setup(random: &mut Random) -> (Setup, Vec<&'static str>) {
-    let strict = !random.chance(5);
+    let strict = !random.chance(4);
     let setup = Setup {
         utf8: random.chance(40),
         lone_cr_is_text: random.chance(30),
@@ -106,7 +106,13 @@ impl Chances {
         if setup.liar {
             manners.extend([Manner::Skip, Manner::Half]);
         }
-        let mixes = random.chance(30);
+        let mixes = setup.strict && !setup.liar && random.chance(45);
+        if mixes {
+            // Little but calls, and what they need to come to an end.
+            for (kind, weight) in [(0, 3), (1, 4), (2, 4), (6, 2), (11, 1), (12, 2), (13, 1)] {
+                weights[kind] = 1 + random.below(weight);
+            }
+        }
         let n_files = if mixes {
             3
         } else {
@@ -119,7 +125,11 @@ impl Chances {
             styles,
             manners,
             mixes,
-            bad_luck: random.pick(&[3, 10, 40]),
+            bad_luck: if mixes {
+                random.pick(&[10, 30, 60])
+            } else {
+                random.pick(&[3, 10, 40])
+            },
             has_turns: random.chance(30),
             is_clear: random.chance(60),
         }
@@ -139,7 +149,10 @@ impl Chances {
         let n_waiting = world.jobs.len() - n_done;
         match kind {
             0 => Self::show(world, file, random),
-            1 | 2 if !world.editor.documents.contains_key(&file) => Action::Open { file },
+            1 | 2 if !world.editor.documents.contains_key(&file) => Action::Open {
+                // A call is to be about closed files, too.
+                file: if self.mixes { file % 2 } else { file },
+            },
             1 => Action::Type {
                 file,
                 at: random.place(),
@@ -206,8 +219,12 @@ impl Chances {
                 let nth = nth(n_waiting, random);
                 let job = world.jobs.iter().filter(|it| !it.is_done()).nth(nth.into());
                 let is_change = job.is_some_and(Job::is_disk_change);
-                if job.is_some_and(Job::is_commit) && random.chance(50) {
-                    return Action::Begin { nth };
+                if job.is_some_and(Job::is_commit) {
+                    match random.below(10) {
+                        0 => return Action::Close { file, flush: true },
+                        1..5 => return Action::Begin { nth },
+                        _ => {}
+                    }
                 }
                 let n = random.byte(4);
                 let bad = [
@@ -292,12 +309,28 @@ impl Chances {
 
     fn change(&self, world: &World, session: u8, file: u8, random: &mut Random) -> Action {
         let known = world.oracle.session(session);
+        if self.mixes {
+            if world.oracle.unanswered().len() > 2 {
+                return Action::Deliver;
+            }
+            let is_old = |it: &u8| known.is_some_and(|known| !world.oracle.is_fresh(known, *it));
+            let old = (0..self.n_files).find(is_old);
+            if let Some(file) = old.filter(|_| random.chance(85)) {
+                return Action::Read {
+                    session,
+                    file,
+                    from: 0,
+                    lines: 0,
+                };
+            }
+        }
         let n = if self.mixes {
             random.pick(&[1, 2, 3, 3])
         } else {
             random.pick(&[1, 1, 1, 2, 2, 3])
         };
         let mut steps = Vec::new();
+        let first = file;
         for step in 0..n {
             let mut file = if step == 0 {
                 file
@@ -307,12 +340,17 @@ impl Chances {
             let has_seen =
                 |file: u8| known.is_some_and(|it| world.oracle.last_seen(it, file).is_some());
             if self.mixes {
-                file = (file + step) % self.n_files;
-            }
-            if !has_seen(file) {
+                file = (first + step) % self.n_files;
+            } else if !has_seen(file) {
                 file = (0..self.n_files).find(|it| has_seen(*it)).unwrap_or(file);
             }
-            steps.push(match random.below(20) {
+            let kind = if self.mixes {
+                // What can hardly be refused.
+                random.pick(&[0, 1, 2, 2, 2, 2, 2, 2, 7, 7])
+            } else {
+                random.below(20)
+            };
+            steps.push(match kind {
                 0 => Step::Delete { file },
                 1 => Step::Rename {
                     file,

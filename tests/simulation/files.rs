@@ -192,7 +192,10 @@ impl Commit {
             DiskChange::Replace { .. } | DiskChange::Delete { .. }
         );
         let (file, text) = &mut self.displaced[nth][0];
-        let Some(text) = text.as_mut().filter(|_| is_displaced && !disk.is_linked(*file)) else {
+        let Some(text) = text
+            .as_mut()
+            .filter(|_| is_displaced && !disk.is_linked(*file))
+        else {
             return Ok(());
         };
         text.push_str("late\n");
@@ -260,7 +263,9 @@ fn restore(
         }
         DiskChange::Delete { path, .. } => !files.contains_key(&of_path(path)),
         DiskChange::Rename { from, to, expected } => {
-            let is_there = files.get(&of_path(to)).is_some_and(|it| *it == raw(expected));
+            let is_there = files
+                .get(&of_path(to))
+                .is_some_and(|it| *it == raw(expected));
             is_there && !files.contains_key(&of_path(from))
         }
     };

@@ -290,6 +290,8 @@ pub(super) struct Oracle {
     /// Overlooks what is known to fail.
     wire: Wire,
     clock: u64,
+    /// When a file can have changed for the sidecar.
+    moves: Vec<u64>,
     contents: HashMap<Version, Rc<str>>,
     files: Vec<FileTruth>,
     pub(super) sessions: Vec<SessionTruth>,
@@ -318,6 +320,7 @@ impl Oracle {
             setup,
             wire: setup.wire(),
             clock: 0,
+            moves: Vec::new(),
             contents: HashMap::new(),
             files: (0..N_FILES).map(|_| FileTruth::default()).collect(),
             sessions: Vec::new(),
@@ -337,6 +340,12 @@ impl Oracle {
     pub(super) fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
+    }
+
+    /// The sidecar is told of something that may be a change.
+    pub(super) fn moved(&mut self) {
+        let at = self.tick();
+        self.moves.push(at);
     }
 
     fn file(&mut self, file: u8) -> &mut FileTruth {

@@ -104,7 +104,10 @@ impl Oracle {
                     .filter(|it| plan::file_of(it.path()) == file)
                     .cloned()
                     .collect();
-                if !made.contains(&file) {
+                let is_whole = own
+                    .iter()
+                    .all(|it| matches!(it, Change::Edit { .. } | Change::Write { .. }));
+                if !made.contains(&file) && is_whole {
                     Self::check_bytes(&own, &files::raw(expected), &files::raw(text))?;
                 }
             }
@@ -144,7 +147,10 @@ impl Oracle {
             if let Some(file) = missing {
                 return broken(
                     Invariant::AllOrNone,
-                    format!("a commit is granted, and {} is not edited", files::path(*file)),
+                    format!(
+                        "a commit is granted, and {} is not edited",
+                        files::path(*file)
+                    ),
                 );
             }
         }
@@ -211,14 +217,20 @@ impl Oracle {
             let before = call.disk.before.get(file).map(|it| view(it));
             let after = &contents[file];
             let is_ours = |now: Option<&str>| now.map(view) == *after && before != *after;
+            // A buffer can be given back its old text, but not be made to go.
+            let was_there = before.is_some();
             let is_left = call.disk.left.contains(file) && is_ours(truth.disk.as_deref());
             let mirror = truth.mirror.as_ref().filter(|_| call.committed.is_none());
-            let is_shown = mirror.is_some_and(|it| is_ours(Some(&it.text)))
+            let is_shown = was_there
+                && mirror.is_some_and(|it| is_ours(Some(&it.text)))
                 && truth.others.iter().all(|it| *it < over);
             if is_left || is_shown {
                 return broken(
                     Invariant::AllOrNone,
-                    format!("call {id} is refused ({code:?}), and {} stays changed", files::path(*file)),
+                    format!(
+                        "call {id} is refused ({code:?}), and {} stays changed",
+                        files::path(*file)
+                    ),
                 );
             }
         }
@@ -261,16 +273,11 @@ impl Oracle {
             };
             let is_others = truth.others.iter().any(|it| *it > at);
             let is_wrong = match it.outcome {
-                Became::RolledBack => {
-                    !is_others && now.iter().all(|it| is(it, &after))
-                }
+                Became::RolledBack => !is_others && now.iter().all(|it| is(it, &after)),
                 Became::Applied => now.iter().all(|it| is(it, &before)),
                 _ => false,
             };
-            let is_told = !matches!(
-                it.outcome,
-                Became::Applied | Became::Unknown
-            );
+            let is_told = !matches!(it.outcome, Became::Applied | Became::Unknown);
             let has_version = |now: &Shared| now.as_deref().map(version) == it.version;
             if is_wrong || is_told && !now.iter().any(has_version) {
                 return broken(
@@ -299,7 +306,10 @@ impl Oracle {
             if !is_hindered {
                 return broken(
                     Invariant::AllOrNone,
-                    format!("{} stays changed ({:?}), and nothing stands in the way", it.path, it.outcome),
+                    format!(
+                        "{} stays changed ({:?}), and nothing stands in the way",
+                        it.path, it.outcome
+                    ),
                 );
             }
         }

@@ -185,7 +185,10 @@ impl Oracle {
             if let Some(lost) = typed_and_lost(after, &it.before, &it.after) {
                 return broken(
                     Invariant::NothingLost,
-                    format!("{lost:?} was typed, and taken back with {after:?}: {:?}", it.after),
+                    format!(
+                        "{lost:?} was typed, and taken back with {after:?}: {:?}",
+                        it.after
+                    ),
                 );
             }
             if it.before == *after && it.after != *before {

@@ -151,9 +151,12 @@ impl Oracle {
                 let is_earlier = it.session.is_some_and(|of| {
                     of != session && self.sessions[of].name == self.sessions[session].name
                 });
-                // Committed, and refused because the editor had opened the file with the old text.
+                // Committed, and refused because the editor had opened the file with the old text; or the session saw what
+                // was taken back later.
                 let is_left = matches!(it.answered, Some(Outcome::Refused(_)))
-                    && it.committed.is_some()
+                    && (it.disk.over.is_some() || it.is_rollback)
+                    // A part has landed, and nobody knows of the rest yet.
+                    || it.answered == Some(Outcome::Refused(Code::FsEditorTimeout))
                     || it.answered == partially;
                 it.files.contains(&file) && (is_earlier || it.session == Some(session) && is_left)
             });

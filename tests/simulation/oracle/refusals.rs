@@ -72,7 +72,9 @@ impl Oracle {
 
     pub(super) fn check_nothing_stayed(&self, id: u64, err: &FsError) -> Checked {
         let call = &self.calls[&id];
-        if err.code == Code::FsAborted && (call.disk.granted.is_some() || call.sent && !call.is_refused) {
+        if err.code == Code::FsAborted
+            && (call.disk.granted.is_some() || call.sent && !call.is_refused)
+        {
             return broken(
                 Invariant::AllOrNone,
                 format!("call {id} is aborted after its commit point"),
@@ -181,7 +183,8 @@ impl Oracle {
             }
             Code::FsNotObserved => seen.iter().any(|it| !matches!(it, Some(Some(_)))),
             Code::FsEditNotFound | Code::FsAmbiguousEdit | Code::FsNoChange => {
-                if !was_fresh {
+                let is_renamed = |it: &Change| matches!(it, Change::Rename { new_path, .. } if plan::file_of(new_path) == file);
+                if !was_fresh && !changes.iter().any(is_renamed) {
                     return broken(
                         Invariant::StaleFirst,
                         format!(

@@ -131,6 +131,9 @@ impl World {
         else {
             return Ok(());
         };
+        if commit.is_some() {
+            self.oracle.moved();
+        }
         match (commit, &outcome) {
             (Some(staged), Outcome::Committed(Ok(()))) => self.oracle.committed(staged)?,
             (Some(staged), Outcome::Committed(Err(failure))) if failure.rolled_back => {

@@ -60,6 +60,9 @@ impl World {
         if self.trace {
             trace(&format!("    {message:?}"));
         }
+        if !matches!(message, Message::Answer { .. }) {
+            self.oracle.moved();
+        }
         let event = match message {
             Message::Opened {
                 file,
