@@ -138,7 +138,7 @@ const LOG_LEN: usize = 32;
 impl File {
     fn push(&mut self, author: Author, seq: u64) {
         match self.log.last_mut() {
-            Some(last) if last.0 == author => last.1 = seq,
+            Some(last) if last.0 == author => last.1 = last.1.max(seq),
             _ => self.log.push((author, seq)),
         }
         if self.log.len() > LOG_LEN {

@@ -38,7 +38,14 @@ impl Workspace {
         if !self.client.sync || uris.is_empty() {
             return None;
         }
-        let ask = self.ask(AskOwner::Call(id), "abreast/sync", json!({ "uris": uris }));
+        let is_desynced = |uri: &&String| self.documents.get(*uri).is_some_and(|it| it.desynced);
+        let full: Vec<&String> = uris.iter().filter(is_desynced).collect();
+        let mut params = json!({ "uris": uris });
+        if !full.is_empty() {
+            // It was asked for when the text became unknown; that need not have helped.
+            params["full"] = json!(full);
+        }
+        let ask = self.ask(AskOwner::Call(id), "abreast/sync", params);
         let deadline = self.now + wait_ms;
         self.alarms.insert((deadline, super::Alarm::Call(id)));
         let uris = uris.into_iter().map(|uri| {

@@ -312,7 +312,9 @@ impl Workspace {
             (Phase::Committing(_), Outcome::Committed(committed)) => {
                 self.committed(id, call, committed);
             }
-            (Phase::Editing(_), Outcome::Judged(verdicts)) => self.judged(id, call, &verdicts),
+            (Phase::Editing(_), Outcome::Judged(verdicts)) => {
+                self.judged_elsewhere(id, call, job, &verdicts);
+            }
             (Phase::Undoing(_), Outcome::Undo(undos)) => self.undo_known(id, call, undos),
             (Phase::Reckoning(_), Outcome::Looked(looked)) => {
                 self.reckoned(id, call, job, looked);

@@ -166,9 +166,14 @@ impl Workspace {
     /// Notes that somebody changed a file.
     pub(super) fn note_change(&mut self, key: &FileKey, author: Author) -> u64 {
         let seq = self.next_seq();
+        self.note_change_at(key, author, seq);
+        seq
+    }
+
+    /// Notes a change that is known only now: what was seen since it was made is not older than it.
+    pub(super) fn note_change_at(&mut self, key: &FileKey, author: Author, seq: u64) {
         self.files.entry(key.clone()).or_default().push(author, seq);
         self.touch(key, None);
-        seq
     }
 
     pub(super) fn opened(&mut self, uri: &str, key: FileKey, lsp_version: i32, text: &str) {
@@ -416,7 +421,7 @@ impl Workspace {
         if let Some(unknown) = &mut document.unknown
             && unknown.pending.report(splice.clone(), &text)
         {
-            self.credit(uri, true);
+            self.credit(uri, seq, true);
             return Ok(());
         }
         let Some(document) = self.documents.get_mut(uri) else {
@@ -521,6 +526,8 @@ impl Workspace {
 
     fn remove_document(&mut self, uri: &str) -> Option<Document> {
         let document = self.documents.remove(uri)?;
+        // What is seen of the file from now on is newer than what was seen of the document.
+        self.next_seq();
         if let Some(file) = self.files.get_mut(&document.key) {
             file.uris.retain(|it| it != uri);
         }
@@ -589,10 +596,12 @@ impl Workspace {
         let key = document.key.clone();
         let has_moved = document.generation != generation;
         if let Some(unknown) = document.unknown.as_mut().filter(|it| it.ask == ask) {
-            if !verdicts.contains(&Verdict::Missing) {
+            let has_landed = verdicts.contains(&Verdict::Landed);
+            // A human can type what looks like the edit among other things: it is ours if the editor says so, too.
+            let has_merged = unknown.is_answered && verdicts.contains(&Verdict::Merged);
+            if has_landed || has_merged {
                 // What came since is told apart from the edit, as what was merged with it is.
-                let is_exact = !has_moved && verdicts.contains(&Verdict::Landed);
-                self.credit(uri, is_exact);
+                self.credit(uri, generation, has_landed && !has_moved);
             } else if unknown.is_answered {
                 document.unknown = None;
             } else {
@@ -602,9 +611,9 @@ impl Workspace {
         self.poke_all(&key);
     }
 
-    /// An edit of unknown outcome landed after all: its session has seen the result. `is_exact`: the document is that, and
-    /// nothing of a human's beside it.
-    fn credit(&mut self, uri: &str, is_exact: bool) {
+    /// An edit of unknown outcome had landed by `seq` after all: its session has seen the result. `is_exact`: the document is
+    /// that, and nothing of a human's beside it.
+    fn credit(&mut self, uri: &str, seq: u64, is_exact: bool) {
         let Some(document) = self.documents.get_mut(uri) else {
             return;
         };
@@ -613,7 +622,7 @@ impl Workspace {
         };
         let key = document.key.clone();
         let author = Self::session_author(unknown.session.as_ref());
-        let seq = self.note_change(&key, author);
+        self.note_change_at(&key, author, seq);
         let text = unknown.pending.planned().clone();
         if let Some(session) = self.live_session(unknown.session.as_ref()) {
             let entry = Entry {

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    AskId, AskOwner, Call, CallId, CallKind, Compute, JobOwner, Millis, Outcome, Workspace,
+    AskId, AskOwner, Call, CallId, CallKind, Compute, JobId, JobOwner, Millis, Outcome, Workspace,
     barrier::Barrier,
     changes::{ChangeCall, Phase},
     documents::Unknown,
@@ -29,9 +29,19 @@ pub(super) struct Editing {
     deadline: Millis,
     answer: Option<EditAnswer>,
     barrier: Option<Barrier>,
-    is_judging: bool,
+    judging: Option<Judging>,
     sent: Vec<Sent>,
 }
+
+/// A comparison of what buffers hold with what was planned, which is being made elsewhere.
+#[derive(Debug)]
+pub(super) struct Judging {
+    pub(super) job: JobId,
+    documents: Vec<Judged>,
+}
+
+/// A document that is compared: the index of what was sent, and the document's generation at that time.
+type Judged = (usize, u64);
 
 #[derive(Debug)]
 struct EditAnswer {
@@ -61,6 +71,14 @@ pub(super) struct Order {
     pub(super) after: Text,
     pub(super) splices: Splices,
     pub(super) edits: Vec<EditorEdit>,
+}
+
+impl ChangeCall {
+    /// What landed is done, and has to be taken back if the rest fails.
+    fn note_landed(&mut self, sent: &[Sent]) {
+        let landed = sent.iter().filter_map(|it| Some((it.plan_idx, it.landed?)));
+        self.done_at.extend(landed);
+    }
 }
 
 impl Workspace {
@@ -143,7 +161,7 @@ impl Workspace {
             deadline,
             answer: None,
             barrier: None,
-            is_judging: false,
+            judging: None,
             sent,
         };
         change.is_sent = true;
@@ -230,7 +248,7 @@ impl Workspace {
             self.edited(id, call);
             return;
         }
-        if editing.is_judging {
+        if editing.judging.is_some() {
             self.calls.insert(id, call);
             return;
         }
@@ -335,22 +353,51 @@ impl Workspace {
         let Phase::Editing(editing) = &mut change.phase else {
             return;
         };
-        editing.is_judging = true;
-        let unlanded = editing.sent.iter().filter(|it| it.landed.is_none());
-        let judgements = unlanded.filter_map(|sent| {
-            let document = self.documents.get(&sent.uri)?;
-            Some(document.pending.as_ref()?.1.judgement(document.text()))
-        });
-        let judgements = judgements.collect();
+        let (documents, judgements): (Vec<Judged>, Vec<_>) = editing
+            .sent
+            .iter()
+            .enumerate()
+            .filter(|it| it.1.landed.is_none())
+            .filter_map(|(idx, sent)| {
+                let document = self.documents.get(&sent.uri)?;
+                let judgement = document.pending.as_ref()?.1.judgement(document.text());
+                Some(((idx, document.generation), judgement))
+            })
+            .unzip();
         match self.compute(JobOwner::Call(id), Compute::Judge(judgements)) {
-            Ok(Outcome::Judged(verdicts)) => self.judged(id, call, &verdicts),
-            _ => {
+            Ok(Outcome::Judged(verdicts)) => self.judged(id, call, documents, &verdicts),
+            Ok(_) => {}
+            Err(job) => {
+                editing.judging = Some(Judging { job, documents });
                 self.calls.insert(id, call);
             }
         }
     }
 
-    pub(super) fn judged(&mut self, id: CallId, mut call: Call, verdicts: &[Verdict]) {
+    /// What a comparison made elsewhere found.
+    pub(super) fn judged_elsewhere(
+        &mut self,
+        id: CallId,
+        mut call: Call,
+        job: JobId,
+        verdicts: &[Verdict],
+    ) {
+        let CallKind::Change(change) = &mut call.kind else {
+            return;
+        };
+        let Phase::Editing(editing) = &mut change.phase else {
+            return;
+        };
+        match editing.judging.take_if(|it| it.job == job) {
+            Some(judging) => self.judged(id, call, judging.documents, verdicts),
+            // Of an edit before this one.
+            None => {
+                self.calls.insert(id, call);
+            }
+        }
+    }
+
+    fn judged(&mut self, id: CallId, mut call: Call, documents: Vec<Judged>, verdicts: &[Verdict]) {
         let author = Self::session_author(call.session.as_ref());
         let CallKind::Change(change) = &mut call.kind else {
             return;
@@ -358,21 +405,33 @@ impl Workspace {
         let Phase::Editing(editing) = &mut change.phase else {
             return;
         };
-        if verdicts.contains(&Verdict::Missing) {
-            self.unverified(id, call);
-            return;
-        }
-        let unlanded = editing.sent.iter_mut().filter(|it| it.landed.is_none());
-        for (sent, verdict) in unlanded.zip(verdicts) {
-            let Some(key) = self.documents.get(&sent.uri).map(|it| it.key.clone()) else {
+        let mut is_missing = false;
+        for ((idx, generation), verdict) in documents.into_iter().zip(verdicts) {
+            let sent = &mut editing.sent[idx];
+            let document = self.documents.get(&sent.uri);
+            let document = document.filter(|it| it.instance == sent.instance);
+            let (Some(document), None) = (document, sent.landed) else {
                 continue;
             };
-            sent.landed = Some(self.note_change(&key, author.clone()));
-            if *verdict == Verdict::Merged {
+            // What came while it was compared is a human's, as what was merged with it is.
+            let is_exact = *verdict == Verdict::Landed && document.generation == generation;
+            let key = document.key.clone();
+            if *verdict == Verdict::Missing {
+                is_missing = true;
+                continue;
+            }
+            sent.landed = Some(generation);
+            self.note_change_at(&key, author.clone(), generation);
+            if !is_exact {
                 self.note_change(&key, Author::Human);
             }
         }
-        self.edited(id, call);
+        let is_gone = editing.sent.iter().any(|it| self.is_gone(it));
+        match (is_gone, is_missing) {
+            (true, _) => self.go_on_editing(id, call),
+            (false, true) => self.unverified(id, call),
+            (false, false) => self.edited(id, call),
+        }
     }
 
     /// The editor's part is done and verified.
@@ -388,22 +447,8 @@ impl Workspace {
             self.reckon(id, call);
             return;
         }
-        for sent in &editing.sent {
-            if let Some(seq) = sent.landed {
-                change.done_at.insert(sent.plan_idx, seq);
-            }
-        }
+        change.note_landed(&editing.sent);
         self.commit(id, call);
-    }
-
-    /// The editor did not make an edit. If a document did become what was planned, it was not the editor who made it so.
-    fn disown(&mut self, change: &ChangeCall, editing: &Editing) {
-        for sent in &editing.sent {
-            let file = self.files.get_mut(&change.plan.files[sent.plan_idx].key);
-            if let (Some(seq), Some(file)) = (sent.landed, file) {
-                file.disown(seq);
-            }
-        }
     }
 
     /// The editor said that it did not apply the edit.
@@ -455,6 +500,16 @@ impl Workspace {
         let err = FsError::new(Code::FsEditorRejected, what, remedy)
             .at(path, &change.plan.files[idx].result.uri);
         self.finish(id, &call, Err(err.into()));
+    }
+
+    /// If a document did become what was planned, it was not the editor who made it so: it had refused.
+    fn disown(&mut self, change: &ChangeCall, editing: &Editing) {
+        for sent in &editing.sent {
+            let file = self.files.get_mut(&change.plan.files[sent.plan_idx].key);
+            if let (Some(seq), Some(file)) = (sent.landed, file) {
+                file.disown(seq);
+            }
+        }
     }
 
     /// The editor said that it applied the edit, and its buffer says otherwise.
@@ -573,10 +628,6 @@ impl Workspace {
         }
         self.abort_staged(change);
         change.staged = None;
-        let is_refused = editing.answer.as_ref().is_some_and(|it| !it.applied);
-        if is_refused {
-            self.disown(change, &editing);
-        }
         let sent = &editing.sent[gone];
         let plan = &change.plan.files[sent.plan_idx];
         let (verb, path) = change.named(sent.plan_idx);
@@ -599,10 +650,10 @@ impl Workspace {
         } else {
             stale::meanwhile(verb, path, &plan.result.uri, "closed")
         };
-        for sent in editing.sent.iter().filter(|_| !is_refused) {
-            if let Some(seq) = sent.landed {
-                change.done_at.insert(sent.plan_idx, seq);
-            }
+        if editing.answer.as_ref().is_some_and(|it| !it.applied) {
+            self.disown(change, &editing);
+        } else {
+            change.note_landed(&editing.sent);
         }
         self.roll_back(id, call, err);
     }

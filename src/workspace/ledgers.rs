@@ -317,6 +317,11 @@ impl Workspace {
         };
         for told in &told {
             self.keep_version(told);
+            let file = self.files.get(&told.key);
+            if file.is_some_and(|it| !it.authors_since(ledger.seq).is_empty()) {
+                // What is said of it is what it was before that.
+                self.touch(&told.key, None);
+            }
         }
         let answer = match &ledger.purpose {
             Purpose::List { export } => self.list(&call, *export, told),

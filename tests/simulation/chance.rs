@@ -109,7 +109,7 @@ impl Chances {
         let mixes = setup.strict && !setup.liar && random.chance(45);
         if mixes {
             // Little but calls, and what they need to come to an end.
-            for (kind, weight) in [(0, 3), (1, 4), (2, 4), (6, 2), (11, 1), (12, 2), (13, 1)] {
+            for (kind, weight) in [(0, 3), (1, 12), (2, 6), (6, 2), (11, 1), (12, 2), (13, 1)] {
                 weights[kind] = 1 + random.below(weight);
             }
         }
@@ -153,6 +153,7 @@ impl Chances {
                 // A call is to be about closed files, too.
                 file: if self.mixes { file % 2 } else { file },
             },
+            1 | 2 if self.mixes && random.chance(70) => Action::Deliver,
             1 => Action::Type {
                 file,
                 at: random.place(),
@@ -325,7 +326,7 @@ impl Chances {
             }
         }
         let n = if self.mixes {
-            random.pick(&[1, 2, 3, 3])
+            random.pick(&[1, 2, 3, 3, 3])
         } else {
             random.pick(&[1, 1, 1, 2, 2, 3])
         };

@@ -1,11 +1,13 @@
 //! What the simulation found, as short as it could make it.
 
+mod races;
+
 use super::{
     Run,
     action::{
         Action::{self, *},
         Behind, Garbled, Luck, Manner, Setup, Step, Steps,
-        Style::{Exact, Minimal, Split},
+        Style::{self, Exact, Full, Minimal, Split},
     },
     hush,
 };
@@ -577,27 +579,6 @@ fn what_a_commit_took_back_is_taken_back_where_it_was_opened_too() {
         Finish { nth: 0 },
     ]);
     check(Setup::STRICT, &["one\n", "two\n"], actions);
-}
-
-#[test]
-fn what_a_human_did_as_planned_is_not_taken_back_with_an_edit_that_was_refused() {
-    let setup = Setup {
-        policy_off: true,
-        ..Setup::STRICT
-    };
-    let actions = vec![
-        OpenSession { session: 0 },
-        Open { file: 1 },
-        Deliver,
-        Open { file: 2 },
-        change(0, &[write(2, "1\n2\n"), write(1, "")]),
-        work(0, Luck::Good),
-        Finish { nth: 0 },
-        handle(0, Manner::Right(Exact)),
-        erase(1, 0, 3),
-        reload(2, false),
-    ];
-    check(setup, &["one two\n", "a"], actions);
 }
 
 #[test]

@@ -282,6 +282,8 @@ struct Unknown {
     call: u64,
     /// Nothing has come that tells what became of it.
     is_open: bool,
+    /// When the document first was it, after the call was answered.
+    reached: Option<u64>,
 }
 
 #[derive(Debug)]

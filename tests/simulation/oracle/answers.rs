@@ -157,7 +157,9 @@ impl Oracle {
                         format!("{} is said to be {content:?}", files::path(file)),
                     );
                 }
-                (content, call.reached.get(&file).copied())
+                // What was merged with it came with it, or after it.
+                let merged = truth.was.last().map(|it| it.at);
+                (content, call.reached.get(&file).copied().or(merged))
             } else if let Some(contents) = call.staged.as_ref().filter(|_| !is_noop) {
                 // What the disk could not take back, because somebody has written around it, may be all that was asked for.
                 if call.committed.is_none() && !call.disk.left.contains(&file) {

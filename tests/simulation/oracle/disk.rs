@@ -279,7 +279,10 @@ impl Oracle {
             };
             let is_told = !matches!(it.outcome, Became::Applied | Became::Unknown);
             let has_version = |now: &Shared| now.as_deref().map(version) == it.version;
-            if is_wrong || is_told && !now.iter().any(has_version) {
+            // Nobody looks again at what was not done.
+            let is_as_before = before.as_deref().map(version) == it.version;
+            let is_known = now.iter().any(has_version) || is_others && is_as_before;
+            if is_wrong || is_told && !is_known {
                 return broken(
                     Invariant::Verified,
                     format!("{} is told to be {:?}: it is {now:?}", it.path, it.outcome),

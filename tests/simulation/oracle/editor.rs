@@ -172,7 +172,15 @@ impl Oracle {
                 .calls
                 .values()
                 .any(|it| it.answered.is_none() && it.planned.contains_key(&file));
+            // What makes the document just what was planned is taken for the edit.
+            let is_the_plan = self
+                .calls
+                .values()
+                .any(|it| it.reached.get(&file).is_some_and(|reached| *reached >= at));
             let truth = self.file(file);
+            if is_the_plan {
+                return;
+            }
             if is_out {
                 truth.human_while_out.push(at);
             } else {
@@ -188,7 +196,10 @@ impl Oracle {
         let Some(mirror) = &truth.mirror else { return };
         let is_there = Some(view(&mirror.text));
         for unknown in self.unknown.iter_mut().filter(|it| it.file == file) {
-            unknown.is_open &= unknown.content.as_deref() != is_there.as_deref();
+            if unknown.content.as_deref() == is_there.as_deref() {
+                unknown.is_open = false;
+                unknown.reached.get_or_insert(at);
+            }
         }
         for call in self.calls.values_mut().filter(|it| it.answered.is_none()) {
             if call

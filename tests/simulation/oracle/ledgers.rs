@@ -28,7 +28,7 @@ impl Oracle {
             return Ok(());
         }
         if seen != said {
-            let is_credit = self.unknown.iter().any(|it| {
+            let credit = self.unknown.iter().find(|it| {
                 it.session == session
                     && it.file == file
                     && Some(&it.content) == said.as_ref()
@@ -39,7 +39,7 @@ impl Oracle {
             });
             let is_handed_over =
                 matches!((&seen, &said), (Some(seen), Some(said)) if alike(seen, said));
-            if !is_credit && !is_handed_over {
+            if credit.is_none() && !is_handed_over {
                 return broken(
                     Invariant::Ledger,
                     format!(
@@ -54,7 +54,8 @@ impl Oracle {
                 .and_then(|it| it.last());
             let noted = noted.filter(|_| is_handed_over);
             let turn = noted.and_then(|it| it.turn);
-            let since = noted.map_or(self.clock, |it| it.since);
+            let reached = credit.and_then(|it| it.reached);
+            let since = noted.map_or(reached.unwrap_or(self.clock), |it| it.since);
             self.observe(session, file, since, said, turn);
         }
         self.sessions[session].told.insert(file, row.status);
@@ -146,18 +147,13 @@ impl Oracle {
             };
             // What stayed of a call that failed is news, and so is what a closed session of that name has done.
             let file = files::of_uri(&row.uri);
-            let partially = Some(Outcome::Refused(Code::FsPartiallyApplied));
             let has_stayed = self.calls.values().any(|it| {
                 let is_earlier = it.session.is_some_and(|of| {
                     of != session && self.sessions[of].name == self.sessions[session].name
                 });
-                // Committed, and refused because the editor had opened the file with the old text; or the session saw what
-                // was taken back later.
+                // What was done and taken back is news to a session that read it in between.
                 let is_left = matches!(it.answered, Some(Outcome::Refused(_)))
-                    && (it.disk.over.is_some() || it.is_rollback)
-                    // A part has landed, and nobody knows of the rest yet.
-                    || it.answered == Some(Outcome::Refused(Code::FsEditorTimeout))
-                    || it.answered == partially;
+                    && (it.disk.over.is_some() || it.sent);
                 it.files.contains(&file) && (is_earlier || it.session == Some(session) && is_left)
             });
             let is_own = !row.changed_by.is_empty() && row.changed_by.iter().all(|it| *it == own);

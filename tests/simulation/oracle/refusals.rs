@@ -62,6 +62,7 @@ impl Oracle {
                         content,
                         call: id,
                         is_open: true,
+                        reached: self.calls[&id].reached.get(&file).copied(),
                     });
                 }
             }
@@ -183,8 +184,9 @@ impl Oracle {
             }
             Code::FsNotObserved => seen.iter().any(|it| !matches!(it, Some(Some(_)))),
             Code::FsEditNotFound | Code::FsAmbiguousEdit | Code::FsNoChange => {
-                let is_renamed = |it: &Change| matches!(it, Change::Rename { new_path, .. } if plan::file_of(new_path) == file);
-                if !was_fresh && !changes.iter().any(is_renamed) {
+                // It may be the text of the file that was renamed that is meant.
+                let is_renamed = changes.iter().any(|it| matches!(it, Change::Rename { .. }));
+                if !was_fresh && !is_renamed {
                     return broken(
                         Invariant::StaleFirst,
                         format!(
@@ -194,7 +196,7 @@ impl Oracle {
                     );
                 }
                 let says_nothing = |it: &Change| matches!(it, Change::Edit { old_string, new_string, .. } if fold(old_string) == fold(new_string));
-                changes.iter().any(|it| matches!(it, Change::Rename { .. }))
+                is_renamed
                     || err.code == Code::FsNoChange && own.iter().any(says_nothing)
                     || comes_of(err.code)
             }
