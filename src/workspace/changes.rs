@@ -61,6 +61,8 @@ pub(super) struct ChangeCall {
     pub(super) staged: Option<JobId>,
     /// When each file of the plan came to hold what was planned, in the workspace's sequence.
     pub(super) done_at: BTreeMap<usize, u64>,
+    /// Files that the editor opened while the disk changed them, and that the disk has changed back.
+    pub(super) opened: BTreeSet<usize>,
     /// It cannot be done as a whole, and is being taken back.
     pub(super) rollback: Option<Box<Rollback>>,
 }
@@ -191,6 +193,7 @@ impl Workspace {
             marks: Vec::new(),
             staged: None,
             done_at: BTreeMap::new(),
+            opened: BTreeSet::new(),
             rollback: None,
         };
         let id = new.id;
@@ -258,6 +261,7 @@ impl Workspace {
         }
         change.attempts += 1;
         change.done_at.clear();
+        change.opened.clear();
         self.gather(id, call);
         Ok(())
     }

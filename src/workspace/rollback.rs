@@ -65,12 +65,21 @@ impl Workspace {
         self.take_back(id, call);
     }
 
-    /// Tells what became of each file of a call, for a reason that only matters if something is not as it should be.
-    pub(super) fn take_stock(&mut self, id: CallId, mut call: Call, cause: FsError) {
+    /// Tells what became of each file of a call, for a reason that only matters if something is not as it should be; of
+    /// those that are `unknown` it cannot be told.
+    pub(super) fn take_stock(
+        &mut self,
+        id: CallId,
+        mut call: Call,
+        cause: FsError,
+        unknown: BTreeSet<usize>,
+    ) {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
-        change.rollback = Some(Box::new(Self::rollback(self.now, cause)));
+        let mut rollback = Self::rollback(self.now, cause);
+        rollback.unknown = unknown;
+        change.rollback = Some(Box::new(rollback));
         self.reckon(id, call);
     }
 
@@ -140,6 +149,9 @@ impl Workspace {
             }
             if !undo.splices.is_empty() {
                 orders.extend(self.order_of(idx, plan, undo));
+            } else if change.opened.contains(&idx) {
+                // It was opened with the old text.
+                change.done_at.remove(&idx);
             }
         }
         if broken!(NotTakenBack) {
@@ -338,7 +350,7 @@ impl Workspace {
 }
 
 /// The refusal that tells what became of each file of a call of which a part is done.
-pub(super) fn partially(cause: &FsError, files: Vec<FileResult>) -> FsError {
+fn partially(cause: &FsError, files: Vec<FileResult>) -> FsError {
     let what = format!("only a part of the call is done: {}", cause.what);
     let remedy = "read the files named, then go on from there";
     let mut err = FsError::new(Code::FsPartiallyApplied, what, remedy);

@@ -9,7 +9,6 @@ use super::{
     Call, CallId, CallKind, Effect, JobId, JobOwner, Millis, Work, Workspace,
     barrier::{Barrier, EDIT_BARRIER_MS},
     changes::{ChangeCall, Phase},
-    rollback::partially,
 };
 use crate::{
     disk::{DiskChange, DiskErrorKind, DiskFailure},
@@ -17,7 +16,7 @@ use crate::{
     ledger::Observation,
     path::FileKey,
     plan::{FilePlan, Plan, stale},
-    protocol::{Operation, Outcome, Via},
+    protocol::{Operation, Via},
     text::Text,
 };
 
@@ -263,7 +262,7 @@ impl Workspace {
             let (verb, path) = change.named(lost);
             let uri = &change.plan.files[lost].result.uri;
             let err = stale::meanwhile(verb, path, uri, "closed");
-            self.take_stock(id, call, err);
+            self.take_stock(id, call, err, BTreeSet::new());
             return;
         }
         if self.is_any_open(change) && !broken!(OpenedIsClosed) {
@@ -332,7 +331,7 @@ impl Workspace {
                 let (verb, path) = change.named(*idx);
                 let err = stale::meanwhile(verb, path, uri, "opened");
                 let opened = differing.iter().map(|it| it.0).collect();
-                self.opened_after_commit(id, call, &opened, err);
+                self.opened_after_commit(id, call, opened, err);
             }
         }
     }
@@ -342,7 +341,7 @@ impl Workspace {
         &mut self,
         id: CallId,
         call: Call,
-        opened: &BTreeSet<usize>,
+        opened: BTreeSet<usize>,
         cause: FsError,
     ) {
         let CallKind::Change(change) = &call.kind else {
@@ -352,15 +351,7 @@ impl Workspace {
             self.finish(id, &call, Err(cause.into()));
             return;
         }
-        let mut files = Vec::new();
-        for (idx, plan) in change.plan.files.iter().enumerate() {
-            let mut result = plan.result.clone();
-            if opened.contains(&idx) {
-                result.outcome = Outcome::Unknown;
-            }
-            files.push(result);
-        }
-        self.finish(id, &call, Err(partially(&cause, files).into()));
+        self.take_stock(id, call, cause, opened);
     }
 
     /// The disk refused: whatever it found, the next plan will see it too, and say it better.
@@ -390,8 +381,9 @@ impl Workspace {
                 let is_changed = |before: &Text| shown.is_some_and(|it| !it.same(before));
                 if plan.operation == Operation::Update
                     && plan.before.as_ref().is_some_and(is_changed)
+                    && change.done_at.insert(*idx, self.seq).is_none()
                 {
-                    change.done_at.insert(*idx, self.seq);
+                    change.opened.insert(*idx);
                 }
             }
         }

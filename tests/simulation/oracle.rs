@@ -251,6 +251,8 @@ struct DiskPart {
     /// The documents that the editor has to change before.
     editor_part: BTreeSet<u8>,
     granted: Option<u64>,
+    /// It is granted, and nobody knows yet that it failed with all as it was.
+    is_out: bool,
     /// When the disk was done, whatever came of it.
     over: Option<u64>,
     /// What stays of a commit that failed.
@@ -269,6 +271,8 @@ impl DiskPart {
 #[derive(Debug)]
 struct Sent {
     call: u64,
+    /// It does what was planned; else it takes something back.
+    is_forward: bool,
     /// What the documents held, as the sidecar knew them.
     bases: BTreeMap<u8, String>,
 }

@@ -269,6 +269,7 @@ impl World {
             Event::Call { .. }
                 | Event::Cancel(_)
                 | Event::Answered { .. }
+                | Event::FilesChanged(_)
                 | Event::Tick
                 | Event::Done {
                     outcome: Outcome::Read(_) | Outcome::Status(_) | Outcome::Committed(_),

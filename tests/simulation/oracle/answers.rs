@@ -161,15 +161,16 @@ impl Oracle {
                 let merged = truth.was.last().map(|it| it.at);
                 (content, call.reached.get(&file).copied().or(merged))
             } else if let Some(contents) = call.staged.as_ref().filter(|_| !is_noop) {
-                // What the disk could not take back, because somebody has written around it, may be all that was asked for.
-                if call.committed.is_none() && !call.disk.left.contains(&file) {
-                    return broken(Invariant::Verified, "a success without a commit");
-                }
                 let truth = &self.files[usize::from(file)];
                 let granted = call.disk.granted.unwrap_or(call.head);
                 let content: Shared = contents[&file].as_deref().map(Rc::from);
                 let mut shown = Self::since(&truth.was, granted).filter(|it| it.tag.is_some());
-                if truth.mirror.is_some() && !shown.any(|it| it.content == content) {
+                let is_shown = truth.mirror.is_some() && shown.any(|it| it.content == content);
+                // What could not be taken back, on disk or where it was opened meanwhile, may be all that was asked for.
+                if call.committed.is_none() && !call.disk.left.contains(&file) && !is_shown {
+                    return broken(Invariant::Verified, "a success without a commit");
+                }
+                if truth.mirror.is_some() && !is_shown {
                     return broken(
                         Invariant::Verified,
                         format!(

@@ -141,6 +141,7 @@ impl Oracle {
             );
         }
         call.disk.granted = Some(at);
+        call.disk.is_out = true;
         let has_landed = |it: &u8| call.landed.get(it).is_some_and(|it| !it.2);
         if self.setup.strict && !self.setup.liar {
             let missing = call.disk.editor_part.iter().find(|it| !has_landed(it));
@@ -200,7 +201,7 @@ impl Oracle {
     pub(in crate::simulation) fn not_committed(&mut self, staged: u64) {
         let id = self.staged[&staged];
         let call = self.calls.get_mut(&id).expect("it is there");
-        call.disk.granted = None;
+        call.disk.is_out = false;
     }
 
     /// What the disk, or a buffer that was opened meanwhile, keeps of a call that is refused.
@@ -263,13 +264,12 @@ impl Oracle {
                 continue;
             }
             let is = |it: &Shared, what: &Content| it.as_deref() == what.as_deref();
-            let now: Vec<Shared> = match &truth.mirror {
-                Some(mirror) => vec![Some(Rc::from(view(&mirror.text)))],
-                None => {
-                    let from = disk.over.unwrap_or(at);
-                    let was = Self::since(&truth.was_on_disk, from);
-                    was.map(|it| it.content.clone()).collect()
-                }
+            let now: Vec<Shared> = if let Some(mirror) = &truth.mirror {
+                vec![Some(Rc::from(view(&mirror.text)))]
+            } else {
+                let from = disk.over.unwrap_or(at);
+                let was = Self::since(&truth.was_on_disk, from);
+                was.map(|it| it.content.clone()).collect()
             };
             let is_others = truth.others.iter().any(|it| *it > at);
             let is_wrong = match it.outcome {

@@ -73,9 +73,7 @@ impl Oracle {
 
     pub(super) fn check_nothing_stayed(&self, id: u64, err: &FsError) -> Checked {
         let call = &self.calls[&id];
-        if err.code == Code::FsAborted
-            && (call.disk.granted.is_some() || call.sent && !call.is_refused)
-        {
+        if err.code == Code::FsAborted && (call.disk.is_out || call.sent && !call.is_refused) {
             return broken(
                 Invariant::AllOrNone,
                 format!("call {id} is aborted after its commit point"),
