@@ -539,7 +539,7 @@ impl Workspace {
             self.note_change(&document.key, Author::Human);
         }
         if document.dirty {
-            self.recall(&document.key);
+            self.lose_part(&document.key, uri);
         }
         Some(document)
     }

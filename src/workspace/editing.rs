@@ -50,6 +50,15 @@ struct EditAnswer {
     code: Option<String>,
 }
 
+impl Editing {
+    /// A document went away with what was not saved of it.
+    pub(super) fn lose(&mut self, uri: &str) {
+        if let Some(sent) = self.sent.iter_mut().find(|it| it.uri == uri) {
+            sent.landed = None;
+        }
+    }
+}
+
 /// One document of the edit.
 #[derive(Debug)]
 struct Sent {

@@ -183,27 +183,30 @@ impl Workspace {
         self.calls.insert(id, call);
     }
 
-    /// A document went away with what was not saved of it. A call that has changed it and is committing the rest just
-    /// now cannot be done as a whole any more.
-    pub(super) fn recall(&mut self, key: &FileKey) {
+    /// A document went away with what was not saved of it, the part of a call included: nothing of that is to be taken
+    /// back. A call that is committing the rest just now cannot be done as a whole any more.
+    pub(super) fn lose_part(&mut self, key: &FileKey, uri: &str) {
         let first = self.files.get(key).and_then(|it| it.queue.front());
         let Some(Call {
             kind: CallKind::Change(change),
             ..
-        }) = first.and_then(|id| self.calls.get(id))
+        }) = first.and_then(|id| self.calls.get_mut(id))
         else {
             return;
         };
-        let Phase::Committing(commit) = change.phase else {
-            return;
-        };
-        let mut done = change.done_at.keys();
-        if !broken!(NotRecalled) && done.any(|idx| change.plan.files[*idx].key == *key) {
-            let job = JobId(self.new_id());
-            self.effects.push(Effect::Start {
-                job,
-                work: Work::Recall { commit },
-            });
+        let idx = change.plan.files.iter().position(|it| it.key == *key);
+        let was_done = idx.is_some_and(|idx| change.done_at.remove(&idx).is_some());
+        match &mut change.phase {
+            Phase::Editing(editing) => editing.lose(uri),
+            Phase::Committing(commit) if was_done && !broken!(NotRecalled) => {
+                let commit = *commit;
+                let job = JobId(self.new_id());
+                self.effects.push(Effect::Start {
+                    job,
+                    work: Work::Recall { commit },
+                });
+            }
+            _ => {}
         }
     }
 
@@ -387,19 +390,23 @@ impl Workspace {
                 }
             }
         }
+        let is_committing = matches!(change.phase, Phase::Committing(_));
+        let lost = self.lost(change).filter(|_| is_committing);
+        if let Some(lost) = lost.filter(|_| failure.rolled_back) {
+            let (verb, path) = change.named(lost);
+            let uri = &change.plan.files[lost].result.uri;
+            err = stale::meanwhile(verb, path, uri, "closed");
+        }
         if !change.done_at.is_empty() || is_left {
-            if let Some(lost) = self.lost(change).filter(|_| failure.rolled_back) {
-                let (verb, path) = change.named(lost);
-                let uri = &change.plan.files[lost].result.uri;
-                err = stale::meanwhile(verb, path, uri, "closed");
-            }
             self.roll_back(id, call, err);
             return;
         }
-        if matches!(
-            failure.error.kind,
-            DiskErrorKind::Stale | DiskErrorKind::Exists
-        ) {
+        if lost.is_none()
+            && matches!(
+                failure.error.kind,
+                DiskErrorKind::Stale | DiskErrorKind::Exists
+            )
+        {
             if let Err(call) = self.retry(id, call) {
                 self.finish(id, &call, Err(err.into()));
             }

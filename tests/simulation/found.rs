@@ -615,3 +615,30 @@ fn an_editor_that_ends_during_a_commit_takes_the_commit_back() {
     actions.extend([Begin { nth: 0 }, Quit]);
     check(Setup::STRICT, &["one\n", "two\n"], actions);
 }
+
+#[test]
+fn what_another_program_wrote_is_not_taken_back_from_a_document_that_was_loaded_again() {
+    let mut actions = vec![
+        OpenSession { session: 0 },
+        Open { file: 0 },
+        Deliver,
+        read(0, 0),
+    ];
+    actions.extend(read_of_disk(1));
+    actions.extend([
+        meddle(0, Behind::Append("one\n")),
+        change(0, &[write(0, "one"), write(1, "two\n")]),
+    ]);
+    for _ in 0..2 {
+        actions.extend([work(0, Luck::Good), Finish { nth: 0 }]);
+    }
+    actions.extend([
+        handle(0, Manner::Right(Exact)),
+        reload(0, true),
+        Deliver,
+        Deliver,
+        Deliver,
+        Deliver,
+    ]);
+    check(QUIET, &["", "a\n"], actions);
+}
