@@ -1,8 +1,14 @@
-//! The search for the text of an edit: `cargo bench --bench matching`. Compare rows of one run only.
+//! The search for the text of an edit, as one table: `cargo bench --bench matching`.
 //!
-//! What is looked for is not there, so that all of a text is searched; each row says what it is compared with.
+//! What is looked for is not there, so that all of a text is searched. Each figure and its baseline were measured in the
+//! same run, in turns; compare ratios, not times.
 
-#![allow(clippy::print_stdout, clippy::cast_precision_loss)]
+#![allow(clippy::print_stdout)]
+
+#[path = "yardstick/table.rs"]
+// Every row here has a target.
+#[allow(dead_code)]
+mod table;
 
 use std::{
     hint::black_box,
@@ -11,6 +17,8 @@ use std::{
 
 use abreast::text::{Text, buffer::Buffer, matching, unicode};
 use memchr::memmem;
+
+use self::table::{Row, Target};
 
 const MB: usize = 1_000_000;
 /// A line that is nowhere, like those that are there.
@@ -36,164 +44,140 @@ fn rope(text: &str) -> Text {
     Buffer::new(text, true).text()
 }
 
-/// The shortest of some runs.
-fn shortest(n_runs: usize, mut run: impl FnMut()) -> Duration {
-    let times = (0..n_runs).map(|_| {
-        let start = Instant::now();
-        run();
-        start.elapsed()
-    });
-    times.min().unwrap_or_default()
+fn exact(text: &Text, needle: &str) {
+    black_box(matching::find(black_box(text), needle, 1000));
 }
 
-fn flat(text: &str, needle: &str, n_runs: usize) -> Duration {
-    let finder = memmem::Finder::new(needle);
-    shortest(n_runs, || {
-        black_box(finder.find(black_box(text.as_bytes())));
-    })
+fn fallback(text: &Text, needle: &str) {
+    black_box(unicode::find(black_box(text), needle, 1000));
 }
 
-fn exact(text: &Text, needle: &str, n_runs: usize) -> Duration {
-    shortest(n_runs, || {
-        black_box(matching::find(black_box(text), needle, 1000));
-    })
+/// The shortest of some runs of a figure and of its baseline, in turns.
+fn measure(n_runs: usize, mut value: impl FnMut(), mut baseline: impl FnMut()) -> [Duration; 2] {
+    let mut shortest = [Duration::MAX; 2];
+    for _ in 0..n_runs {
+        let runs: [&mut dyn FnMut(); 2] = [&mut value, &mut baseline];
+        for (run, shortest) in runs.into_iter().zip(&mut shortest) {
+            let start = Instant::now();
+            run();
+            *shortest = start.elapsed().min(*shortest);
+        }
+    }
+    shortest
 }
 
-fn fallback(text: &Text, needle: &str, n_runs: usize) -> Duration {
-    shortest(n_runs, || {
-        black_box(unicode::find(black_box(text), needle, 1000));
-    })
+fn row(name: impl Into<String>, [value, baseline]: [Duration; 2], most: f64) -> Row {
+    table::times(name, (value, baseline), Target::AtMost(most))
 }
 
-/// One row: how long it takes, for how many bytes, and how many times as long as what it is compared with.
-fn row(name: &str, n_bytes: usize, time: Duration, (than, base): (&str, Duration), most: f64) {
-    let ratio = time.as_secs_f64() / base.as_secs_f64();
-    println!(
-        "{name:52} {:9.3} ms {:7.2} GB/s {ratio:8.2} x {than:28} (at most {most}){}",
-        time.as_secs_f64() * 1e3,
-        n_bytes as f64 / time.as_secs_f64() / 1e9,
-        if ratio > most { "  MISSED" } else { "" },
-    );
+/// The exact search, of a rope beside the same bytes in one piece; the ratio is that of the speeds.
+fn searches(n_mb: usize, n_runs: usize, least: f64) -> Row {
+    let flat = source(n_mb * MB, "\n");
+    let text = rope(&flat);
+    let finder = memmem::Finder::new(NEEDLE);
+    let memmem = || {
+        black_box(finder.find(black_box(flat.as_bytes())));
+    };
+    let [search, memmem] = measure(n_runs, || exact(&text, NEEDLE), memmem);
+    Row {
+        ratio: Some(memmem.as_secs_f64() / search.as_secs_f64()),
+        target: Target::AtLeast(least),
+        ..row(
+            format!("search, {n_mb} MB, speed beside memmem"),
+            [search, memmem],
+            1.0,
+        )
+    }
 }
 
-fn main() {
-    let small = source(MB, "\n");
-    let small_rope = rope(&small);
-    let memmem = flat(&small, NEEDLE, 200);
-    let search = exact(&small_rope, NEEDLE, 200);
-    row("memmem, 1 MB", small.len(), memmem, ("itself", memmem), 1.0);
-    row(
-        "search, rope of 1 MB",
-        small.len(),
-        search,
-        ("memmem", memmem),
-        4.0,
-    );
+fn long_needles() -> [Row; 2] {
+    let text = rope(&source(MB, "\n"));
     let long = format!("{NEEDLE}\n").repeat(100);
-    let long_search = exact(&small_rope, &long, 200);
-    row(
-        "search for 5 KB, rope of 1 MB",
-        small.len(),
-        long_search,
-        ("search", search),
-        2.0,
-    );
-    let crlf_rope = rope(&source(MB, "\r\n"));
-    let lines = format!("{NEEDLE}\n{NEEDLE}\n");
-    row(
-        "search for lines, CRLF, rope of 1 MB",
-        crlf_rope.len_bytes(),
-        exact(&crlf_rope, &lines, 200),
-        ("search", search),
-        4.0,
-    );
+    let search = || exact(&text, NEEDLE);
+    let long_times = measure(200, || exact(&text, &long), search);
+    let crlf = rope(&source(MB, "\r\n"));
+    let crlf_times = measure(200, || exact(&crlf, &long), search);
+    [
+        row("search for 5 KB, 1 MB, beside 50 bytes", long_times, 2.0),
+        row(
+            "search for 5 KB, 1 MB of CRLF, beside 50 bytes",
+            crlf_times,
+            2.0,
+        ),
+    ]
+}
 
-    println!();
-    let curly = NEEDLE.replace("_the", "“the”");
-    let spaced = small.replace(' ', "\u{A0}");
-    let cyrillic = small
+/// The fallback beside the exact search.
+fn fallbacks() -> Vec<Row> {
+    let plain = source(MB, "\n");
+    let crlf = source(MB, "\r\n");
+    let cyrillic = plain
         .replace("values", "значение")
         .replace("compute", "вычислить");
-    for (name, text, needle) in [
-        ("source", &small, NEEDLE),
-        ("source, typography asked for", &small, &*curly),
-        ("source, CRLF", &source(MB, "\r\n"), NEEDLE),
+    let spaced = plain.replace(' ', "\u{A0}");
+    let chinese = "编辑器里的文件，还没有保存。\n".repeat(MB / 43);
+    let curly = NEEDLE.replace("_the", "“the”");
+    let signs = "\"“ — ”\"";
+    let cases = [
+        ("source", &plain, NEEDLE),
+        ("source, curly quotes asked for", &plain, &curly),
+        ("source, nothing but signs asked for", &plain, signs),
+        ("source with CRLF", &crlf, NEEDLE),
+        (
+            "source with CRLF, nothing but signs asked for",
+            &crlf,
+            signs,
+        ),
         ("source with Cyrillic names", &cyrillic, NEEDLE),
+        (
+            "source with Cyrillic names, nothing but signs asked for",
+            &cyrillic,
+            signs,
+        ),
         ("every blank a no-break space", &spaced, NEEDLE),
-    ] {
+        (
+            "every blank a no-break space, nothing but signs asked for",
+            &spaced,
+            signs,
+        ),
+        (
+            "Chinese, a phrase in quotes asked for",
+            &chinese,
+            "“还没有文件”",
+        ),
+    ];
+    let rows = cases.map(|(name, text, needle)| {
         let text = rope(text);
-        let search = exact(&text, needle, 100);
-        let time = fallback(&text, needle, 100);
-        let most = if name.starts_with("every") {
-            f64::INFINITY
-        } else {
-            10.0
-        };
-        row(
-            &format!("fallback, 1 MB of {name}"),
-            text.len_bytes(),
-            time,
-            ("search", search),
-            most,
-        );
-    }
+        let times = measure(100, || fallback(&text, needle), || exact(&text, needle));
+        row(format!("fallback, 1 MB, {name}"), times, 10.0)
+    });
+    rows.into()
+}
 
-    println!();
-    for sign in ["a", "—"] {
+/// Searches in what is nearly the needle everywhere, beside the same in half as much.
+fn worst_cases() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (sign, last) in [("a", "b"), ("—", "b"), ("—", "“")] {
         for n_signs in [1_000, 30_000, 300_000] {
-            let needle = format!("{}b", sign.repeat(n_signs));
-            let [once, twice] = [1, 2].map(|times| {
-                let text = rope(&sign.repeat(times * MB));
-                (
-                    text.len_bytes(),
-                    exact(&text, &needle, 5),
-                    fallback(&text, &needle, 5),
-                )
-            });
-            let name = format!("{} MB of {sign}, needle of {n_signs} and b", 2 * sign.len());
-            row(
-                &format!("search, {name}"),
-                twice.0,
-                twice.1,
-                ("half of the text", once.1),
-                3.0,
-            );
+            let needle = format!("{}{last}", sign.repeat(n_signs));
+            let [half, whole] = [1, 2].map(|times| rope(&sign.repeat(times * MB)));
+            let name =
+                format!("{n_signs} {sign} and {last} in 2 million {sign}, beside half of it");
+            let times = measure(5, || exact(&whole, &needle), || exact(&half, &needle));
+            rows.push(row(format!("search, {name}"), times, 3.0));
             if sign == "—" {
-                row(
-                    &format!("fallback, {name}"),
-                    twice.0,
-                    twice.2,
-                    ("half of the text", once.2),
-                    3.0,
-                );
+                let times = measure(5, || fallback(&whole, &needle), || fallback(&half, &needle));
+                rows.push(row(format!("fallback, {name}"), times, 3.0));
             }
         }
     }
+    rows
+}
 
-    println!();
-    let large = source(100 * MB, "\n");
-    let memmem = flat(&large, NEEDLE, 5);
-    row(
-        "memmem, 100 MB",
-        large.len(),
-        memmem,
-        ("itself", memmem),
-        1.0,
-    );
-    let large = rope(&large);
-    let search = exact(&large, NEEDLE, 5);
-    row(
-        "search, rope of 100 MB",
-        large.len_bytes(),
-        search,
-        ("memmem", memmem),
-        1.0 / 0.12,
-    );
-    row(
-        "fallback, rope of 100 MB",
-        large.len_bytes(),
-        fallback(&large, &curly, 5),
-        ("search", search),
-        10.0,
-    );
+fn main() {
+    let mut rows = vec![searches(1, 200, 0.25), searches(100, 5, 0.12)];
+    rows.extend(long_needles());
+    rows.extend(fallbacks());
+    rows.extend(worst_cases());
+    println!("\n{}", table::render(&rows));
 }

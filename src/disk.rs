@@ -91,6 +91,8 @@ pub struct Resolved {
     pub path: PathBuf,
     /// Whether anything is there, be it a file or not.
     pub exists: bool,
+    /// Whether the last name of the path that was given is a symbolic link.
+    pub is_link: bool,
 }
 
 /// What is at a path.

@@ -38,6 +38,14 @@ pub enum Verdict {
     Missing,
 }
 
+impl Verdict {
+    /// By when an edit had landed in a document that is compared at `generation`. What it is merged with came after it, or
+    /// with it: whoever saw that has seen more than the edit.
+    pub fn landed_at(self, generation: u64) -> u64 {
+        generation.saturating_sub(u64::from(self == Self::Merged))
+    }
+}
+
 /// A comparison that can be made anywhere.
 #[derive(Debug, Clone)]
 pub struct Judgement {

@@ -24,6 +24,7 @@ pub(super) fn resolve(fs: &Fs, path: &Path) -> Result<Resolved, DiskError> {
     let mut canonical = PathBuf::from("/");
     let mut exists = true;
     let mut n_links = 0;
+    let mut is_link = false;
     // In reverse, so that a link's target can be put in front.
     let mut rest = Vec::new();
     push_components(&mut rest, path);
@@ -44,6 +45,7 @@ pub(super) fn resolve(fs: &Fs, path: &Path) -> Result<Resolved, DiskError> {
         match kind {
             Some(FileType::Symlink) => {
                 n_links += 1;
+                is_link |= rest.is_empty();
                 if n_links > N_LINKS_MAX {
                     let detail = "the path's symbolic links form a loop, or are too many";
                     return Err(DiskError::new(DiskErrorKind::Io, detail));
@@ -67,7 +69,11 @@ pub(super) fn resolve(fs: &Fs, path: &Path) -> Result<Resolved, DiskError> {
         canonical = candidate;
     }
     let path = canonical;
-    Ok(Resolved { path, exists })
+    Ok(Resolved {
+        path,
+        exists,
+        is_link,
+    })
 }
 
 fn look_up(fs: &Fs, path: &Path) -> Result<Option<FileType>, DiskError> {

@@ -19,7 +19,7 @@ pub use super::rewrite::{overwrite, replace};
 use super::{Text, walk::Chunks};
 
 /// The longest anchor: long enough to be rare, short enough to be cheap to carry over a seam.
-const ANCHOR_BYTES: usize = 64;
+pub(super) const ANCHOR_BYTES: usize = 64;
 
 /// What is gathered from a rope's chunks of about 1 KB to be searched at once; it stays in the first-level cache.
 pub(super) const WINDOW_BYTES: usize = 16 * 1024;
@@ -79,7 +79,6 @@ fn by_anchor(
     let anchor = anchor(needle);
     let mut search = Search {
         text,
-        view_start: text.view_start(),
         needle,
         anchor: anchor.clone(),
         finder: memmem::Finder::new(&needle[anchor]),
@@ -124,7 +123,6 @@ enum Stop {
 
 struct Search<'a> {
     text: &'a Text,
-    view_start: usize,
     needle: &'a [u8],
     anchor: Range<usize>,
     finder: memmem::Finder<'a>,
@@ -137,25 +135,12 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn run(&mut self, window_bytes: usize) -> ControlFlow<Stop> {
+        // An anchor may lie over the seam.
+        let overlap = self.anchor.len() - 1;
         let text = self.text;
-        if let Text::Flat(flat) = text {
-            return self.search(&flat.as_bytes()[self.view_start..], self.view_start);
-        }
-        let mut window = Vec::with_capacity(window_bytes.min(text.len_bytes()) + 2 * ANCHOR_BYTES);
-        let mut window_start = self.view_start;
-        for (_, chunk) in text.chunks_from(self.view_start) {
-            for piece in chunk.chunks(window_bytes) {
-                if window.len() + piece.len() > window_bytes {
-                    self.search(&window, window_start)?;
-                    // An anchor may lie over the seam.
-                    let n_done = (window.len() + 1).saturating_sub(self.anchor.len());
-                    window.drain(..n_done);
-                    window_start += n_done;
-                }
-                window.extend_from_slice(piece);
-            }
-        }
-        self.search(&window, window_start)
+        text.for_windows(window_bytes, overlap, |window, window_start| {
+            self.search(window, window_start)
+        })
     }
 
     /// Searches raw bytes that start at `window_start`.

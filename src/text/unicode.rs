@@ -10,6 +10,7 @@
 //! whole, and no text and needle, however repetitive, cost more than linear time.
 
 mod fold;
+mod literal;
 
 use std::{iter, ops::Range};
 
@@ -116,8 +117,11 @@ enum Way<'a> {
 struct TooMuchWork;
 
 impl Search<'_> {
-    /// The first hits, and whether the text has an em dash; that is known only if the search came to the end of the text.
+    /// The first hits, and whether the text may have an em dash.
     fn run(&self, budget: usize) -> (Vec<Hit>, bool) {
+        if let Some(hits) = literal::find(self, budget) {
+            return (hits, true);
+        }
         self.run_by(Way::Finder(
             Box::new(memmem::Finder::new(self.needle)),
             budget,
@@ -131,7 +135,7 @@ impl Search<'_> {
         let mut hits = Vec::new();
         let mut n_done = 0;
         for chunk in self.text.strs_from(self.text.view_start()) {
-            for piece in pieces(chunk) {
+            for piece in pieces(chunk, PIECE_BYTES) {
                 fold.push(piece);
                 if fold.window().0.len() < self.window_bytes {
                     continue;
@@ -197,11 +201,11 @@ impl Search<'_> {
     }
 }
 
-/// Cuts a chunk, of a closed file the whole text, into pieces of whole characters.
-fn pieces(chunk: &str) -> impl Iterator<Item = &str> {
+/// Cuts a chunk, of a closed file the whole text, into pieces of whole characters and at least 4 bytes.
+fn pieces(chunk: &str, most_bytes: usize) -> impl Iterator<Item = &str> {
     let mut rest = chunk;
     iter::from_fn(move || {
-        let mut end = rest.len().min(PIECE_BYTES);
+        let mut end = rest.len().min(most_bytes);
         while !rest.is_char_boundary(end) {
             end -= 1;
         }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: every function costs what lies between where it starts and what it finds, not the text.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use memchr::{memchr, memrchr};
 
@@ -101,6 +101,33 @@ impl Text {
             Self::Flat(text) => (None, Some(&text[byte..])),
         };
         rope.into_iter().flatten().chain(flat)
+    }
+
+    /// Looks at the raw bytes of the view in windows that overlap by `overlap`, each with the byte where it starts: a
+    /// rope's chunks of about 1 KB are gathered, a flat text is one window.
+    pub(crate) fn for_windows<B>(
+        &self,
+        window_bytes: usize,
+        overlap: usize,
+        mut look: impl FnMut(&[u8], usize) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let mut window_start = self.view_start();
+        if let Self::Flat(flat) = self {
+            return look(&flat.as_bytes()[window_start..], window_start);
+        }
+        let mut window = Vec::with_capacity(window_bytes.min(self.len_bytes()) + 2 * overlap);
+        for (_, chunk) in self.chunks_from(window_start) {
+            for piece in chunk.chunks(window_bytes) {
+                if window.len() + piece.len() > window_bytes {
+                    look(&window, window_start)?;
+                    let n_done = window.len().saturating_sub(overlap);
+                    window.drain(..n_done);
+                    window_start += n_done;
+                }
+                window.extend_from_slice(piece);
+            }
+        }
+        look(&window, window_start)
     }
 
     /// Walks forwards over a range.

@@ -43,6 +43,7 @@ impl Workspace {
                 if let Some(now) = self.led_elsewhere(session_id, name, &key, lookups) {
                     self.require_contained(&change, name, &now, &roots)?;
                 }
+                self.require_no_link(session_id, &change, name, &key, lookups)?;
                 Ok::<_, Failure>(*indices.entry(key).or_insert_with_key(|key| {
                     keys.push(key.clone());
                     keys.len() - 1
@@ -111,6 +112,45 @@ impl Workspace {
         let now = lookups.get(candidates.paths().first()?)?.as_ref().ok()?;
         let now = FileKey::Path(now.path.clone());
         (now != *key).then_some(now)
+    }
+
+    /// A link is read and written through; whether its deletion or renaming means the link or the file is not for us to
+    /// guess.
+    fn require_no_link(
+        &self,
+        session_id: Option<&str>,
+        change: &Change,
+        name: &str,
+        key: &FileKey,
+        lookups: &Lookups,
+    ) -> Result<(), FsError> {
+        if !matches!(change, Change::Delete { .. } | Change::Rename { .. }) {
+            return Ok(());
+        }
+        let Ok(candidates) = self.candidates(session_id, name) else {
+            return Ok(());
+        };
+        let paths = candidates.paths();
+        let mut found = paths.iter().filter_map(|it| lookups.get(it)?.as_ref().ok());
+        let Some(found) = found.find(|it| it.is_link && *key == FileKey::Path(it.path.clone()))
+        else {
+            return Ok(());
+        };
+        let (code, what, remedy) = if name == change.path() {
+            let target = found.path.display();
+            (
+                Code::FsNotRegularFile,
+                format!("cannot {} \"{name}\": it is a symbolic link", change.verb()),
+                format!("name the file that it leads to: \"{target}\""),
+            )
+        } else {
+            (
+                Code::FsAlreadyExists,
+                format!("cannot rename to \"{name}\": a symbolic link is there"),
+                "choose another name".to_string(),
+            )
+        };
+        Err(FsError::new(code, what, remedy).at(name, &key.uri()))
     }
 
     fn require_contained(

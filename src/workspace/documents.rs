@@ -596,12 +596,13 @@ impl Workspace {
         let key = document.key.clone();
         let has_moved = document.generation != generation;
         if let Some(unknown) = document.unknown.as_mut().filter(|it| it.ask == ask) {
-            let has_landed = verdicts.contains(&Verdict::Landed);
+            let verdict = verdicts.first().copied().unwrap_or(Verdict::Missing);
             // A human can type what looks like the edit among other things: it is ours if the editor says so, too.
-            let has_merged = unknown.is_answered && verdicts.contains(&Verdict::Merged);
-            if has_landed || has_merged {
+            let has_merged = verdict == Verdict::Merged && unknown.is_answered;
+            if verdict == Verdict::Landed || has_merged {
                 // What came since is told apart from the edit, as what was merged with it is.
-                self.credit(uri, generation, has_landed && !has_moved);
+                let is_exact = verdict == Verdict::Landed && !has_moved;
+                self.credit(uri, verdict.landed_at(generation), is_exact);
             } else if unknown.is_answered {
                 document.unknown = None;
             } else {

@@ -429,8 +429,9 @@ impl Workspace {
                 is_missing = true;
                 continue;
             }
-            sent.landed = Some(generation);
-            self.note_change_at(&key, author.clone(), generation);
+            let landed = verdict.landed_at(generation);
+            sent.landed = Some(landed);
+            self.note_change_at(&key, author.clone(), landed);
             if !is_exact {
                 self.note_change(&key, Author::Human);
             }
@@ -546,7 +547,7 @@ impl Workspace {
         let idx = editing
             .sent
             .iter()
-            .find(|it| it.landed.is_none())
+            .find(|it| it.landed.is_none() && !self.is_gone(it))
             .map_or(0, |it| it.plan_idx);
         let (verb, path) = change.named(idx);
         let what = format!(
@@ -630,6 +631,14 @@ impl Workspace {
         let Phase::Editing(editing) = std::mem::replace(&mut change.phase, Phase::Planning) else {
             return;
         };
+        let is_applied = editing.answer.as_ref().is_some_and(|it| it.applied);
+        let is_mixed = |it: &Sent| it.landed.is_none() && !self.is_gone(it);
+        if is_applied && change.rollback.is_none() && editing.sent.iter().any(is_mixed) {
+            // A human had a hand in what has landed of another document: nobody can tell it apart.
+            change.phase = Phase::Editing(editing);
+            self.unverified(id, call);
+            return;
+        }
         self.clear_pending(&editing);
         if change.rollback.is_some() {
             self.take_back_again(id, call);

@@ -266,6 +266,7 @@ impl Bench {
             Ok(Resolved {
                 path: path.to_path_buf(),
                 exists: self.disk.contains_key(path),
+                is_link: false,
             })
         });
         let id = CallId(self.workspace.next_seq() + 1000);

@@ -1,6 +1,6 @@
 //! Where files may be changed: below the workspace folders, `extraRoots` and the server's temp dir, and nowhere else.
 //!
-//! All of it lies in one directory, the server's `TMPDIR` too, so that nothing here is below a root by chance.
+//! `dsh_x..` are rows of DeepSeek Harness's edge cases. All of it lies in one directory, the server's `TMPDIR` too, so that nothing here is below a root by chance.
 
 use std::{
     fs,
@@ -145,7 +145,7 @@ fn code(answer: &Result<Value, CallError>) -> String {
 }
 
 #[test]
-fn files_are_changed_below_the_workspace_folders_and_the_temp_dir() {
+fn dsh_x02_files_are_changed_below_the_workspace_folders_and_the_temp_dir() {
     let place = Place::new(json!({}));
     place.check_allowed(&[
         "ws/new.txt",
@@ -156,7 +156,7 @@ fn files_are_changed_below_the_workspace_folders_and_the_temp_dir() {
 }
 
 #[test]
-fn nothing_is_changed_outside_of_them_however_it_is_named() {
+fn dsh_x03_nothing_is_changed_outside_of_them_however_it_is_named() {
     let place = Place::new(json!({ "containment": "workspace" }));
     place.check_denied(&[
         "outside/a.txt",
@@ -192,16 +192,74 @@ fn what_leads_into_a_root_from_outside_is_inside() {
 }
 
 #[test]
-fn a_root_behind_a_link_is_the_directory_that_the_link_leads_to() {
+fn dsh_x08_a_root_behind_a_link_is_the_directory_that_the_link_leads_to() {
     let place = Place::with(json!({}), |top, options| options.root = top.join("ws-link"));
     place.check_allowed(&["ws/new.txt", "ws-link/new.txt"]);
     place.check_denied(&["outside/a.txt", "ws-link/to-outside/a.txt"]);
 }
 
 #[test]
-fn the_root_of_the_file_system_contains_everything() {
+fn dsh_x06_the_root_of_the_file_system_contains_everything() {
     let place = Place::with(json!({}), |_, options| options.root = "/".into());
     place.check_allowed(&["outside/new.txt", "ws-evil/new.txt"]);
+}
+
+#[test]
+fn dsh_x05_the_root_itself_is_contained_and_no_file() {
+    let place = Place::new(json!({}));
+    let session = place.session();
+    let root = place.path("ws");
+    refused(session.read(&root), "FS_NOT_REGULAR_FILE");
+    for change in &place.changes("ws")[..4] {
+        let answer = session.apply(json!([change]));
+        assert_eq!(code(&answer), "FS_NOT_REGULAR_FILE", "{change} {answer:?}");
+    }
+}
+
+#[test]
+fn dsh_x07_a_directory_whose_name_begins_like_the_root_is_outside() {
+    let place = Place::new(json!({}));
+    place.check_denied(&["ws-evil/a.txt", "ws-evil/new.txt"]);
+}
+
+#[test]
+fn dsh_x08_below_a_root_that_is_missing_nothing_else_is_contained() {
+    let place = Place::with(json!({}), |_, options| {
+        options.client = json!({ "rootUri": null, "workspaceFolders": [
+            { "uri": "file:///no/such/root", "name": "root" },
+        ] });
+    });
+    place.check_denied(&["ws/a.txt", "outside/a.txt"]);
+}
+
+#[test]
+fn a_link_is_written_through_and_neither_deleted_nor_renamed_nor_taken_for_a_free_name() {
+    let place = Place::with(json!({}), |top, _| {
+        for (link, target) in [("link", "ws/a.txt"), ("dangling", "ws/new.txt")] {
+            symlink(top.join(target), top.join("ws").join(link)).unwrap();
+        }
+    });
+    let session = place.session();
+    let own = place.path("ws/a.txt");
+    let link = place.path("ws/link");
+    session.read(&link).unwrap();
+    session.edit(&link, "one", "1").unwrap();
+    for change in [
+        json!({ "kind": "delete", "path": link }),
+        json!({ "kind": "rename", "path": link, "newPath": place.path("ws/other") }),
+    ] {
+        let error = refused(session.apply(json!([change])), "FS_NOT_REGULAR_FILE");
+        assert!(error.to_string().contains(&own), "{error}");
+    }
+    let taken = json!({ "kind": "rename", "path": own, "newPath": place.path("ws/dangling") });
+    refused(session.apply(json!([taken])), "FS_ALREADY_EXISTS");
+    let is_link = |name: &str| fs::symlink_metadata(place.path(name)).unwrap().is_symlink();
+    assert!(is_link("ws/link") && is_link("ws/dangling"));
+    assert_eq!(fs::read_to_string(&own).unwrap(), "1\n");
+    // What the refusal advises.
+    let delete = json!({ "kind": "delete", "path": own });
+    session.apply(json!([delete])).unwrap();
+    assert!(!Path::new(&own).exists());
 }
 
 #[test]
@@ -244,7 +302,7 @@ fn folders_come_and_go() {
 }
 
 #[test]
-fn nothing_is_changed_anywhere_if_so_asked() {
+fn dsh_x01_nothing_is_changed_anywhere_if_so_asked() {
     let place = Place::new(json!({ "containment": "readOnly" }));
     place.check_denied(&["ws/a.txt", "temp/a.txt", "outside/a.txt"]);
 }
@@ -350,7 +408,7 @@ fn all_files_that_may_not_be_changed_are_named_and_nothing_is() {
 }
 
 #[test]
-fn a_directory_that_becomes_a_link_during_the_call_leads_nowhere() {
+fn dsh_x04_a_directory_that_becomes_a_link_during_the_call_leads_nowhere() {
     let place = Place::new(json!({}));
     let session = place.session();
     let (open, closed) = (place.path("ws/a.txt"), place.path("ws/sub/a.txt"));

@@ -354,8 +354,8 @@ impl Editor {
         let changes = std::mem::take(&mut document.changes);
         document.human = false;
         document.reported.clone_from(&document.text);
-        document.lsp_version += i32::from(how != Garbled::Version);
-        let lsp_version = document.lsp_version;
+        document.lsp_version += 1;
+        let lsp_version = document.lsp_version - i32::from(how == Garbled::Version);
         self.outbox.push_back(Message::Garbled {
             file,
             lsp_version,

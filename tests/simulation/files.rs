@@ -78,6 +78,7 @@ impl Disk {
             // The roots are looked up, too.
             exists: PATHS.iter().all(|it| Path::new(it) != path)
                 || self.files.contains_key(&of_path(path)),
+            is_link: false,
         }
     }
 

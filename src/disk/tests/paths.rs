@@ -11,7 +11,7 @@ use super::*;
 fn check_resolve(folder: &Folder, path: &str, expected: &str) {
     let resolved = RealDisk::new().resolve(&folder.path.join(path));
     let actual = match resolved {
-        Ok(Resolved { path, exists }) => {
+        Ok(Resolved { path, exists, .. }) => {
             let relative = path.strip_prefix(&folder.path).unwrap_or(&path);
             let missing = if exists { "" } else { " missing" };
             format!("{}{missing}", relative.display())

@@ -130,8 +130,9 @@ fn blocks(old: &Text, new: &Text, splices: &Splices) -> Vec<(Range<usize>, Range
             line_start(new, new_range.start),
         );
         match blocks.last_mut() {
-            // What lies between two splices is equal: if it holds no line break in `old`, then none in `new`.
-            Some((old, new)) if starts.0 < old.end => {
+            // What lies between two splices is equal: if it holds no line break in `old`, then none in `new`. But a mark
+            // between them is only text where something stands before it.
+            Some((old, new)) if starts.0 < old.end || starts.1 < new.end => {
                 (old.end, new.end) = ends;
             }
             _ => blocks.push((starts.0..ends.0, starts.1..ends.1)),

@@ -79,15 +79,16 @@ impl Fold {
         }
         while !rest.is_empty() {
             let n_plain = plain(rest);
-            if let Some([b'\r', b'\n', behind]) = rest.as_bytes().get(n_plain..n_plain + 3)
-                && behind.is_ascii()
-            {
+            let behind = &rest[n_plain..];
+            if let Some((folded, n_bytes)) = self.sign(behind) {
                 self.plain(&rest[..n_plain]);
-                self.pair();
-                rest = &rest[n_plain + 2..];
+                self.stretch(false);
+                self.text.extend_from_slice(folded.as_bytes());
+                self.raw_end += n_bytes;
+                rest = &behind[n_bytes..];
                 continue;
             }
-            let (last, behind) = (rest[..n_plain].chars().next_back(), &rest[n_plain..]);
+            let last = rest[..n_plain].chars().next_back();
             let is_continued =
                 last.is_some_and(|it| behind.chars().next().is_none_or(|c| belongs_to(it, c)));
             let n_plain = n_plain - last.filter(|_| is_continued).map_or(0, char::len_utf8);
@@ -178,10 +179,20 @@ impl Fold {
         self.raw_end += raw.len();
     }
 
-    fn pair(&mut self) {
-        self.stretch(false);
-        self.text.push(b'\n');
-        self.raw_end += 2;
+    /// What a text begins with if it is a CRLF pair or typography and surely a segment: what it folds to, and its raw
+    /// bytes. Some texts have little else.
+    fn sign(&mut self, text: &str) -> Option<(&'static str, usize)> {
+        let (folded, n_bytes) = if text.starts_with("\r\n") {
+            ("\n", 2)
+        } else {
+            let c = text.chars().next().filter(|it| !it.is_ascii())?;
+            self.has_em_dash |= c == EM_DASH;
+            (typography(c, self.em_dash)?, c.len_utf8())
+        };
+        let behind = text[n_bytes..].chars().next()?;
+        let is_segment =
+            behind.is_ascii() || is_plain(behind) || typography(behind, self.em_dash).is_some();
+        is_segment.then_some((folded, n_bytes))
     }
 
     fn push_folded(&mut self, c: char) {
@@ -214,7 +225,7 @@ pub(super) fn segments(text: &str) -> Vec<&str> {
 }
 
 /// How many bytes of a text belong to the segment of the character before it.
-fn continuation(mut before: char, text: &str) -> usize {
+pub(super) fn continuation(mut before: char, text: &str) -> usize {
     for (at, c) in text.char_indices() {
         if !belongs_to(before, c) {
             return at;
@@ -226,7 +237,6 @@ fn continuation(mut before: char, text: &str) -> usize {
 
 /// Whether a character continues the segment of the one before it.
 pub(super) fn belongs_to(before: char, c: char) -> bool {
-    const ZERO_WIDTH_JOINER: char = '\u{200D}';
     if c.is_ascii() {
         return before == '\r' && c == '\n'
             || before == ZERO_WIDTH_JOINER && c != '\n' && c != '\r';
@@ -270,12 +280,16 @@ fn plain_ascii(bytes: &[u8]) -> usize {
 }
 
 /// Whether a character surely folds to itself and belongs to no other such before it; the most common ones do.
-fn is_plain(c: char) -> bool {
+pub(super) fn is_plain(c: char) -> bool {
     c.is_ascii() && c != '\r'
         || matches!(c,
-            '\u{A1}'..='\u{AC}' | '\u{AE}'..='\u{2FF}' | '\u{400}'..='\u{482}' | '\u{48A}'..='\u{52F}'
-            | '\u{3041}'..='\u{3096}' | '\u{30A1}'..='\u{30FA}' | '\u{4E00}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}')
+            '\u{A1}'..='\u{AC}' | '\u{AE}'..='\u{2FF}' | '\u{391}'..='\u{3A1}' | '\u{3A3}'..='\u{3CE}'
+            | '\u{400}'..='\u{482}' | '\u{48A}'..='\u{52F}' | '\u{3001}'..='\u{3007}' | '\u{300A}'..='\u{3029}'
+            | '\u{3041}'..='\u{3096}' | '\u{30A1}'..='\u{30FA}' | '\u{4E00}'..='\u{9FFF}' | '\u{FF01}'..='\u{FF9D}'
+            | '\u{AC00}'..='\u{D7A3}')
 }
+
+pub(super) const ZERO_WIDTH_JOINER: char = '\u{200D}';
 
 const EM_DASH: char = '\u{2014}';
 
@@ -310,6 +324,7 @@ mod tests {
         for c in '\0'..=char::MAX {
             let normalized: String = c.nfc().collect();
             if let Some(folded) = typography(c, EmDash::One) {
+                assert!(!belongs_to('a', c), "{c:?}");
                 assert!(!folded.is_empty() && folded.is_ascii(), "{c:?}");
                 let again = normalized
                     .chars()

@@ -104,10 +104,8 @@ impl Oracle {
                     .filter(|it| plan::file_of(it.path()) == file)
                     .cloned()
                     .collect();
-                let is_whole = own
-                    .iter()
-                    .all(|it| matches!(it, Change::Edit { .. } | Change::Write { .. }));
-                if !made.contains(&file) && is_whole {
+                let is_renamed = |it: &Change| matches!(it, Change::Rename { new_path, .. } if plan::file_of(new_path) == file);
+                if !made.contains(&file) && !asked.iter().any(is_renamed) {
                     Self::check_bytes(&own, &files::raw(expected), &files::raw(text))?;
                 }
             }

@@ -196,7 +196,9 @@ impl Oracle {
         if let Some((before, after, undone)) = call.landed.get(&it.file)
             && !undone
         {
-            if let Some(lost) = typed_and_lost(after, &it.before, &it.after) {
+            if let Some(lost) = typed_and_lost(after, &it.before, &it.after)
+                && !self.setup.liar
+            {
                 return broken(
                     Invariant::NothingLost,
                     format!(
@@ -205,7 +207,7 @@ impl Oracle {
                     ),
                 );
             }
-            if it.before == *after && it.after != *before {
+            if it.before == *after && it.after != *before && !self.setup.liar {
                 return broken(
                     Invariant::NothingLost,
                     format!("taken back {after:?} to {:?}, it was {before:?}", it.after),

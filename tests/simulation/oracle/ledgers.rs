@@ -39,17 +39,7 @@ impl Oracle {
             });
             let is_handed_over =
                 matches!((&seen, &said), (Some(seen), Some(said)) if alike(seen, said));
-            // Which is newer cannot be told: what was read, or an edit that was merged with what a human typed.
-            let is_merged = self.calls.values().any(|it| {
-                it.session == Some(session)
-                    && it.answered == Some(Outcome::Done)
-                    && !it.reached.contains_key(&file)
-                    && it.planned.get(&file).is_some_and(|planned| {
-                        said.as_ref()
-                            .is_some_and(|it| it.as_deref() == Some(&*view(&planned.1)))
-                    })
-            });
-            if credit.is_none() && !is_handed_over && !is_merged {
+            if credit.is_none() && !is_handed_over {
                 return broken(
                     Invariant::Ledger,
                     format!(

@@ -4,8 +4,8 @@ use super::*;
 
 impl Oracle {
     pub(super) fn refused(&mut self, id: u64, err: &FsError) -> Checked {
+        let now = self.tick();
         let call = &self.calls[&id];
-        let now = self.clock;
         if let Kind::Observe { file, .. } = call.kind {
             let is_known = err.code != Code::FsDesynced
                 || self.files[usize::from(file)].desynced.was(call.arrived);

@@ -6,7 +6,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::text::{
     diff::{changed_ranges, diff},
-    splice::tests::{changes as any_changes, composed},
+    splice::{
+        Splice,
+        tests::{changes as any_changes, composed},
+    },
     tests::{any_text, both, lines, naive_view, short},
 };
 
@@ -259,6 +262,20 @@ fn check_hunks(old: &Text, new: &Text, splices: &Splices) {
     for pair in hunks.windows(2) {
         let gap = pair[1].old_start - pair[0].old_start - pair[0].old_lines;
         assert!(gap + 6 > 6 || pair[1].old_lines == 0, "{pair:?}");
+    }
+}
+
+#[test]
+fn a_mark_that_comes_to_stand_between_two_splices_is_told_once() {
+    let splice = |byte, text: &str| Splice {
+        range: byte..byte,
+        text: text.to_string(),
+    };
+    let splices: Splices = [splice(0, "a"), splice(3, "b")].into_iter().collect();
+    for old in both("\u{FEFF}") {
+        let new = old.apply(&splices);
+        assert_eq!(new.raw(0..5), "a\u{FEFF}b");
+        check_hunks(&old, &new, &splices);
     }
 }
 
