@@ -254,8 +254,9 @@ impl Workspace {
         };
         if reckoning.looks.is_empty() {
             // Again each time: a document may have been closed meanwhile.
-            for &idx in change.done_at.keys() {
-                let key = &change.plan.files[idx].key;
+            let plans = change.plan.files.iter().enumerate();
+            for (idx, plan) in plans.filter(|it| !it.1.is_noop()) {
+                let key = &plan.key;
                 let is_closed = matches!(key, FileKey::Path(_)) && self.document_of(key).is_none();
                 if is_closed && !reckoning.looked.contains_key(&idx) {
                     let job = self.look(JobOwner::Call(id), key.clone(), None);

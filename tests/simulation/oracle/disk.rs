@@ -218,7 +218,10 @@ impl Oracle {
             let is_ours = |now: Option<&str>| now.map(view) == *after && before != *after;
             // A buffer can be given back its old text, but not be made to go.
             let was_there = before.is_some();
-            let is_left = call.disk.left.contains(file) && is_ours(truth.disk.as_deref());
+            // What counts of an open file is its buffer.
+            let is_left = call.disk.left.contains(file)
+                && truth.mirror.is_none()
+                && is_ours(truth.disk.as_deref());
             let mirror = truth.mirror.as_ref().filter(|_| call.committed.is_none());
             let is_shown = was_there
                 && mirror.is_some_and(|it| is_ours(Some(&it.text)))
@@ -277,10 +280,7 @@ impl Oracle {
             };
             let is_told = !matches!(it.outcome, Became::Applied | Became::Unknown);
             let has_version = |now: &Shared| now.as_deref().map(version) == it.version;
-            // Nobody looks again at what was not done.
-            let is_as_before = before.as_deref().map(version) == it.version;
-            let is_known = now.iter().any(has_version) || is_others && is_as_before;
-            if is_wrong || is_told && !is_known {
+            if is_wrong || is_told && !now.iter().any(has_version) {
                 return broken(
                     Invariant::Verified,
                     format!("{} is told to be {:?}: it is {now:?}", it.path, it.outcome),

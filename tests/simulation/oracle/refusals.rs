@@ -179,6 +179,8 @@ impl Oracle {
                     || !seen.iter().any(Option::is_some)
                     || comes_of(Code::FsStaleVersion)
                     || self.was_handed_over(err, &seen)
+                    // The bytes may be others though the text is the same.
+                    || truth.others.iter().any(|it| *it > from)
             }
             Code::FsNotObserved => seen.iter().any(|it| !matches!(it, Some(Some(_)))),
             Code::FsEditNotFound | Code::FsAmbiguousEdit | Code::FsNoChange => {
