@@ -94,6 +94,28 @@ mod switch {
         CancelledTooLate,
         /// A commit is granted though the editor has opened the file.
         CommitUnderBuffer,
+        /// Who opened a file while the editor had its part to do is not asked for before the commit is granted.
+        GrantNotChecked,
+        /// The disk commits before the editor is asked.
+        CommitBeforeEditor,
+        /// What the disk could not commit is told as done.
+        FailureIsSuccess,
+        /// What a failed commit left on disk is not told.
+        LeftIsNotTold,
+        /// The session is credited with what the disk refused.
+        RefusedIsSeen,
+        /// Of what the editor has done only the first document is taken back.
+        OnlyFirstTakenBack,
+        /// What is taken back becomes what it was, whatever a human has typed since.
+        TypingTakenBack,
+        /// A call of which a part stays is told as done.
+        PartIsAll,
+        /// What was staged stays when the call is refused.
+        StagedStays,
+        /// A file that was opened during the commit counts as closed.
+        OpenedIsClosed,
+        /// A document that goes away with its part of the call does not call the commit back.
+        NotRecalled,
         /// A session that is opened again under an id is the one that was closed.
         EpochIgnored,
         /// Entries are handed over between texts that are not alike.

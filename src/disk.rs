@@ -35,7 +35,10 @@ use std::{
     error::Error,
     fmt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rustix::io::Errno;
@@ -62,7 +65,7 @@ pub trait Disk: Send + Sync + 'static {
     /// Prepares changes beside their targets, so that little can go wrong later; no target changes.
     fn stage(&self, changes: &[DiskChange]) -> Result<Staged, DiskFailure>;
 
-    /// Makes the staged changes in their order: all of them, or none.
+    /// Makes the staged changes in their order: all of them, or none. None, too, if they are called back in time.
     fn commit(&self, staged: Staged) -> Result<Committed, DiskFailure>;
 
     /// Removes everything that was staged.
@@ -144,6 +147,7 @@ pub enum DiskChange {
 pub struct Staged {
     changes: Vec<DiskChange>,
     in_place: Vec<bool>,
+    recall: Recall,
     /// None if nothing is needed to commit.
     transaction: Option<Transaction>,
 }
@@ -154,6 +158,7 @@ impl Staged {
         Self {
             changes: changes.to_vec(),
             in_place: vec![false; changes.len()],
+            recall: Recall::default(),
             transaction: None,
         }
     }
@@ -166,6 +171,26 @@ impl Staged {
     /// Which of the changes will overwrite the file in place, because a replaced file would lose its other names.
     pub fn in_place(&self) -> &[bool] {
         &self.in_place
+    }
+
+    /// What calls the commit of these changes back.
+    pub fn recall(&self) -> Recall {
+        self.recall.clone()
+    }
+}
+
+/// Calls a commit back while it is under way; once all its changes are made it is too late.
+#[derive(Clone, Debug, Default)]
+pub struct Recall(Arc<AtomicBool>);
+
+impl Recall {
+    /// Has the changes taken back that are made, and no more made.
+    pub fn call(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn is_called(&self) -> bool {
+        self.0.load(Ordering::Acquire)
     }
 }
 
@@ -379,6 +404,7 @@ impl Disk for RealDisk {
         Ok(Staged {
             changes: changes.to_vec(),
             in_place: transaction.in_place(),
+            recall: transaction.recall.clone(),
             transaction: Some(transaction),
         })
     }

@@ -13,7 +13,7 @@ use std::{
 use tokio::task::spawn_blocking;
 
 use crate::{
-    disk::{Disk, DiskError, DiskErrorKind, DiskFailure, LateSave, Look, Staged},
+    disk::{Disk, DiskError, DiskErrorKind, DiskFailure, LateSave, Look, Recall, Staged},
     path::{self, FileKey, Lookups},
     text::Text,
     watcher::{Told, Watcher},
@@ -52,6 +52,8 @@ pub struct Engine {
     workspace: Workspace,
     disk: Arc<dyn Disk>,
     staged: HashMap<JobId, Staged>,
+    /// Of the commits that are under way.
+    recalls: HashMap<JobId, Recall>,
     inbox: Arc<dyn Fn(Finished) + Send + Sync>,
     wake_at: Option<Millis>,
     /// Whether somebody looks for late saves.
@@ -76,6 +78,7 @@ impl Engine {
             workspace: Workspace::default(),
             disk,
             staged: HashMap::new(),
+            recalls: HashMap::new(),
             inbox: Arc::new(inbox),
             wake_at: None,
             is_looking_back: false,
@@ -138,6 +141,7 @@ impl Engine {
     pub fn finished(&mut self, finished: Finished) -> Vec<Effect> {
         match finished.0 {
             Done::Job(job) => {
+                self.recalls.remove(&job.id);
                 if let Some(staged) = job.staged {
                     self.staged.insert(job.id, staged);
                 }
@@ -161,6 +165,11 @@ impl Engine {
                 Vec::new()
             }
         }
+    }
+
+    /// Whether a commit is under way.
+    pub fn is_committing(&self) -> bool {
+        !self.recalls.is_empty()
     }
 
     /// Has the disk look for late saves as long as there may be some.
@@ -257,6 +266,7 @@ impl Engine {
                     tracing::error!("a commit of what was not staged");
                     return;
                 };
+                self.recalls.insert(job, staged.recall());
                 spawn_blocking(move || {
                     let (committed, notes) = commit(&*disk, staged);
                     post(Outcome::Committed(committed), None, notes);
@@ -265,6 +275,11 @@ impl Engine {
             Work::Abort { staged } => {
                 if let Some(staged) = self.staged.remove(&staged) {
                     spawn_blocking(move || disk.abort(staged));
+                }
+            }
+            Work::Recall { commit } => {
+                if let Some(recall) = self.recalls.get(&commit) {
+                    recall.call();
                 }
             }
         }

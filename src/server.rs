@@ -32,8 +32,11 @@ const MESSAGE_BYTES: usize = 512 << 20;
 const STATUS_AT_END: u8 = 0;
 /// How long the end of the process waits for the last answers to be taken.
 const FLUSH: Duration = Duration::from_millis(500);
-/// How long the end of the process waits for a commit under way.
+/// How long the end of the process waits for what is being staged to be removed.
 const SETTLE: Duration = Duration::from_millis(400);
+/// How long the end of the process waits for a commit under way to be made or taken back. A disk that hangs for longer is
+/// left to whoever comes next and finds the journal.
+const COMMIT: Duration = Duration::from_secs(10);
 
 /// Everything that comes in.
 enum Input {
@@ -108,7 +111,11 @@ async fn run() -> u8 {
                 connection.hinted();
                 None
             }
-            Some(Input::End) | None => Some(STATUS_AT_END),
+            Some(Input::End) | None => {
+                // Who says goodbye by `exit` may go on with its buffers; who just ends has lost them.
+                connection.ended();
+                Some(STATUS_AT_END)
+            }
         };
         if let Some(status) = ended {
             break status;
@@ -117,6 +124,17 @@ async fn run() -> u8 {
         connection.tick();
     };
     reader.abort();
+    let until = time::Instant::now() + COMMIT;
+    while connection.is_committing() {
+        match time::timeout_at(until, inbox.recv()).await {
+            Ok(Some(Input::Done(finished))) => connection.finished(*finished),
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => {
+                tracing::warn!("a change of files is left half done");
+                break;
+            }
+        }
+    }
     connection.close();
     if time::timeout(FLUSH, writer).await.is_err() {
         tracing::warn!("the editor did not take the last answers");

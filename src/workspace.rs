@@ -299,6 +299,7 @@ impl Workspace {
             Event::Done { job, outcome } => self.done(job, outcome),
             Event::Tick => self.tick(),
             Event::Disconnected(connection) => self.disconnected(connection),
+            Event::Ended => self.ended(),
         }
         while let Some(id) = self.ready.pop_first() {
             self.start_if_first(id);
@@ -520,6 +521,16 @@ impl Workspace {
         for id in calls {
             self.cancel(id);
         }
+    }
+
+    fn ended(&mut self) {
+        for uri in self.documents.keys().cloned().collect::<Vec<_>>() {
+            self.closed(&uri);
+        }
+        for ask in self.asks.keys().copied().collect::<Vec<_>>() {
+            self.answered(ask, Err("the editor is gone".to_string()));
+        }
+        self.disconnected(ConnectionId::EDITOR);
     }
 
     fn answered(&mut self, ask: AskId, answer: Result<Value, String>) {

@@ -47,6 +47,7 @@ fn make(transaction: &mut Transaction) -> Result<(), (usize, DiskError)> {
     record(transaction, &Record::Verified(transaction.number))?;
     for step_idx in 0..transaction.steps.len() {
         if transaction.steps[step_idx].state == State::Staged {
+            require_not_recalled(transaction, step_idx)?;
             apply(transaction, step_idx).map_err(|error| (step_idx, error))?;
         }
     }
@@ -55,6 +56,17 @@ fn make(transaction: &mut Transaction) -> Result<(), (usize, DiskError)> {
     // The syncs took time in which somebody who had opened a file before may have written into it.
     for (step_idx, step) in transaction.steps.iter().enumerate() {
         require_displaced(&transaction.fs, step).map_err(|error| (step_idx, error))?;
+    }
+    // From here on the changes are made: it is too late to call them back.
+    require_not_recalled(transaction, 0)
+}
+
+fn require_not_recalled(
+    transaction: &Transaction,
+    step_idx: usize,
+) -> Result<(), (usize, DiskError)> {
+    if transaction.recall.is_called() {
+        return Err((step_idx, stale("the rest of the call is gone")));
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use rustix::{
 };
 
 use super::{
-    DiskError, DiskErrorKind,
+    DiskError, DiskErrorKind, Recall,
     content::Content,
     fs::{Dir, FileId, Fs, Stat},
     journal::{Entry, Journal, Record, StepRecord, WorkRecord},
@@ -41,6 +41,7 @@ pub(super) struct Transaction {
     pub(super) litter: Vec<Place>,
     /// Whether the journal tells of the changes even after a loss of power; then it has to tell of their end, too.
     pub(super) is_intent_durable: bool,
+    pub(super) recall: Recall,
     /// Whether it is not to be ended, so that somebody else can take it up.
     pub(super) is_forgotten: bool,
 }
@@ -189,6 +190,7 @@ impl Transaction {
             made_dirs: Vec::new(),
             litter: Vec::new(),
             is_intent_durable: false,
+            recall: Recall::default(),
             is_forgotten: false,
         }
     }

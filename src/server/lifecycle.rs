@@ -94,6 +94,15 @@ impl Connection {
         self.carry_out(effects);
     }
 
+    /// The editor is gone.
+    pub(super) fn ended(&mut self) {
+        self.event(Event::Ended);
+    }
+
+    pub(super) fn is_committing(&self) -> bool {
+        self.engine.is_committing()
+    }
+
     pub(super) fn close(&self) {
         self.outbox.close();
     }

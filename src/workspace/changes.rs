@@ -61,6 +61,8 @@ pub(super) struct ChangeCall {
     pub(super) staged: Option<JobId>,
     /// When each file of the plan came to hold what was planned, in the workspace's sequence.
     pub(super) done_at: BTreeMap<usize, u64>,
+    /// Files that the editor opened while the disk changed them, and that the disk has changed back.
+    pub(super) opened: BTreeSet<usize>,
     /// It cannot be done as a whole, and is being taken back.
     pub(super) rollback: Option<Box<Rollback>>,
 }
@@ -72,7 +74,8 @@ pub(super) enum Phase {
     Planning,
     Staging,
     Editing(Box<Editing>),
-    Committing,
+    /// The job that commits.
+    Committing(JobId),
     /// Committed on disk, but the editor opened a file meanwhile.
     Showing(Showing),
     Undoing(Undoing),
@@ -99,7 +102,7 @@ impl ChangeCall {
         matches!(
             self.phase,
             Phase::Editing(_)
-                | Phase::Committing
+                | Phase::Committing(_)
                 | Phase::Showing(_)
                 | Phase::Undoing(_)
                 | Phase::Reckoning(_)
@@ -190,6 +193,7 @@ impl Workspace {
             marks: Vec::new(),
             staged: None,
             done_at: BTreeMap::new(),
+            opened: BTreeSet::new(),
             rollback: None,
         };
         let id = new.id;
@@ -257,6 +261,7 @@ impl Workspace {
         }
         change.attempts += 1;
         change.done_at.clear();
+        change.opened.clear();
         self.gather(id, call);
         Ok(())
     }
@@ -308,7 +313,7 @@ impl Workspace {
             }
             (Phase::Planning, Outcome::Plan(plan)) => self.planned(id, call, plan),
             (Phase::Staging, Outcome::Staged(staged)) => self.staged(id, call, job, staged),
-            (Phase::Committing, Outcome::Committed(committed)) => {
+            (Phase::Committing(_), Outcome::Committed(committed)) => {
                 self.committed(id, call, committed);
             }
             (Phase::Editing(_), Outcome::Judged(verdicts)) => {
@@ -336,7 +341,7 @@ impl Workspace {
             Phase::Queued
             | Phase::Planning
             | Phase::Staging
-            | Phase::Committing
+            | Phase::Committing(_)
             | Phase::Undoing(_)
             | Phase::Reckoning(_) => {
                 self.calls.insert(id, call);
@@ -653,12 +658,11 @@ impl Workspace {
         let CallKind::Change(change) = &call.kind else {
             return;
         };
-        if change
-            .plan
-            .files
+        let plans = &change.plan.files;
+        let is_edited = plans
             .iter()
-            .any(|it| it.result.via == Via::Editor && !it.is_noop())
-        {
+            .any(|it| it.result.via == Via::Editor && !it.is_noop());
+        if is_edited && !(broken!(CommitBeforeEditor) && change.staged.is_some()) {
             self.send(id, call);
         } else {
             self.commit(id, call);
@@ -667,7 +671,9 @@ impl Workspace {
 
     /// Takes back what was staged.
     pub(super) fn abort_staged(&mut self, change: &ChangeCall) {
-        if let Some(staged) = change.staged {
+        if let Some(staged) = change.staged
+            && !broken!(StagedStays)
+        {
             let job = JobId(self.new_id());
             self.effects.push(Effect::Start {
                 job,
@@ -730,7 +736,7 @@ impl Workspace {
         );
     }
 
-    fn observe_result(&mut self, call: &Call, plan: &FilePlan, seq: u64) {
+    pub(super) fn observe_result(&mut self, call: &Call, plan: &FilePlan, seq: u64) {
         let Some(session) = self.live_session(call.session.as_ref()) else {
             return;
         };

@@ -538,6 +538,9 @@ impl Workspace {
             tracing::debug!("{uri} was closed while call {} was out", id.0);
             self.note_change(&document.key, Author::Human);
         }
+        if document.dirty {
+            self.lose_part(&document.key, uri);
+        }
         Some(document)
     }
 

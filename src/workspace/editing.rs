@@ -50,6 +50,15 @@ struct EditAnswer {
     code: Option<String>,
 }
 
+impl Editing {
+    /// A document went away with what was not saved of it.
+    pub(super) fn lose(&mut self, uri: &str) {
+        if let Some(sent) = self.sent.iter_mut().find(|it| it.uri == uri) {
+            sent.landed = None;
+        }
+    }
+}
+
 /// One document of the edit.
 #[derive(Debug)]
 struct Sent {
@@ -632,7 +641,13 @@ impl Workspace {
         }
         self.clear_pending(&editing);
         if change.rollback.is_some() {
-            self.take_back_again(id, call);
+            let others = editing.sent.iter().filter(|it| !self.is_gone(it));
+            let others: Vec<usize> = others.map(|it| it.plan_idx).collect();
+            if editing.answer.is_none() && !others.is_empty() {
+                self.not_taken_back(id, call, others);
+            } else {
+                self.take_back_again(id, call);
+            }
             return;
         }
         self.abort_staged(change);

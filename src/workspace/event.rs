@@ -86,6 +86,8 @@ pub enum Event {
     Tick,
     /// A connection ended.
     Disconnected(ConnectionId),
+    /// The editor is gone, and with it its documents and all that it was asked.
+    Ended,
 }
 
 /// What any request may carry beside its own members.
@@ -175,6 +177,8 @@ pub enum Work {
     Commit { staged: JobId },
     /// Throw away what the named job staged; has no outcome.
     Abort { staged: JobId },
+    /// Have the commit that the named job makes taken back, if it is not done yet; the commit's outcome says so.
+    Recall { commit: JobId },
     /// Compute something on snapshots.
     Compute(Box<Compute>),
 }

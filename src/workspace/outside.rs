@@ -92,7 +92,7 @@ impl Workspace {
         let first = self.files.get(key).and_then(|it| it.queue.front());
         let call = first.and_then(|id| self.calls.get(id));
         call.is_some_and(|it| {
-            matches!(&it.kind, CallKind::Change(change) if matches!(change.phase, Phase::Committing))
+            matches!(&it.kind, CallKind::Change(change) if matches!(change.phase, Phase::Committing(_)))
         })
     }
 

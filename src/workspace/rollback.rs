@@ -16,7 +16,10 @@ use crate::{
     path::FileKey,
     plan::{EditorEdit, FilePlan},
     protocol::{self, FileResult, Operation, Range, Via},
-    text::Text,
+    text::{
+        Text,
+        splice::{Splice, Splices},
+    },
     undo::{Undo, UndoJob},
     version::Version,
 };
@@ -62,12 +65,21 @@ impl Workspace {
         self.take_back(id, call);
     }
 
-    /// Tells what became of each file of a call, for a reason that only matters if something is not as it should be.
-    pub(super) fn take_stock(&mut self, id: CallId, mut call: Call, cause: FsError) {
+    /// Tells what became of each file of a call, for a reason that only matters if something is not as it should be; of
+    /// those that are `unknown` it cannot be told.
+    pub(super) fn take_stock(
+        &mut self,
+        id: CallId,
+        mut call: Call,
+        cause: FsError,
+        unknown: BTreeSet<usize>,
+    ) {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
-        change.rollback = Some(Box::new(Self::rollback(self.now, cause)));
+        let mut rollback = Self::rollback(self.now, cause);
+        rollback.unknown = unknown;
+        change.rollback = Some(Box::new(rollback));
         self.reckon(id, call);
     }
 
@@ -92,9 +104,8 @@ impl Workspace {
             let Some((_, document)) = self.document_of(&plan.key) else {
                 continue;
             };
-            if plan.result.via == Via::Editor
-                && let Some(job) = undo_job(plan, document.text())
-            {
+            let is_text = plan.result.via == Via::Editor || plan.operation == Operation::Update;
+            if is_text && let Some(job) = undo_job(plan, document.text()) {
                 jobs.push(job);
                 files.push((idx, Some((document.instance, document.generation))));
             }
@@ -138,10 +149,16 @@ impl Workspace {
             }
             if !undo.splices.is_empty() {
                 orders.extend(self.order_of(idx, plan, undo));
+            } else if change.opened.contains(&idx) {
+                // It was opened with the old text.
+                change.done_at.remove(&idx);
             }
         }
         if broken!(NotTakenBack) {
             orders.clear();
+        }
+        if broken!(OnlyFirstTakenBack) {
+            orders.truncate(1);
         }
         if orders.is_empty() {
             self.reckon(id, call);
@@ -154,6 +171,14 @@ impl Workspace {
         let encoding = self.client.encoding;
         let (uri, document) = self.document_of(&plan.key)?;
         let before = document.text();
+        let mut undo = undo;
+        if let (true, Some(text)) = (broken!(TypingTakenBack), &plan.before) {
+            undo.splices = Splices::default();
+            undo.splices.then(Splice {
+                range: 0..before.len_bytes(),
+                text: text.raw(0..text.len_bytes()),
+            });
+        }
         let edits = undo.splices.iter().map(|splice| EditorEdit {
             range: Range {
                 start: document.buffer.position_of(splice.range.start, encoding),
@@ -229,8 +254,9 @@ impl Workspace {
         };
         if reckoning.looks.is_empty() {
             // Again each time: a document may have been closed meanwhile.
-            for &idx in change.done_at.keys() {
-                let key = &change.plan.files[idx].key;
+            let plans = change.plan.files.iter().enumerate();
+            for (idx, plan) in plans.filter(|it| !it.1.is_noop()) {
+                let key = &plan.key;
                 let is_closed = matches!(key, FileKey::Path(_)) && self.document_of(key).is_none();
                 if is_closed && !reckoning.looked.contains_key(&idx) {
                     let job = self.look(JobOwner::Call(id), key.clone(), None);
@@ -316,7 +342,7 @@ impl Workspace {
         let cause = *rollback.cause;
         if all(protocol::Outcome::RolledBack) {
             self.finish(id, &call, Err(cause.into()));
-        } else if all(protocol::Outcome::Applied) {
+        } else if all(protocol::Outcome::Applied) || broken!(PartIsAll) {
             self.succeed(id, &call);
         } else {
             self.finish(id, &call, Err(partially(&cause, files).into()));
@@ -325,7 +351,7 @@ impl Workspace {
 }
 
 /// The refusal that tells what became of each file of a call of which a part is done.
-pub(super) fn partially(cause: &FsError, files: Vec<FileResult>) -> FsError {
+fn partially(cause: &FsError, files: Vec<FileResult>) -> FsError {
     let what = format!("only a part of the call is done: {}", cause.what);
     let remedy = "read the files named, then go on from there";
     let mut err = FsError::new(Code::FsPartiallyApplied, what, remedy);

@@ -1,12 +1,14 @@
 //! The part of a call that happens on disk: staging, the grant, the commit.
 //!
-//! Invariant: a commit is granted only if no document that shows one of its files was opened since it was planned.
+//! Invariant: a commit is granted only if no document that shows one of its files was opened since it was planned. A
+//! document that goes away with what the same call changed in it, before the commit is done, takes the commit with it.
+
+use std::collections::BTreeSet;
 
 use super::{
     Call, CallId, CallKind, Effect, JobId, JobOwner, Millis, Work, Workspace,
     barrier::{Barrier, EDIT_BARRIER_MS},
     changes::{ChangeCall, Phase},
-    rollback::partially,
 };
 use crate::{
     disk::{DiskChange, DiskErrorKind, DiskFailure},
@@ -14,7 +16,8 @@ use crate::{
     ledger::Observation,
     path::FileKey,
     plan::{FilePlan, Plan, stale},
-    protocol::{Operation, Outcome, Via},
+    protocol::{Operation, Via},
+    text::Text,
 };
 
 /// Waiting for the editor to show what was committed to a file that it opened meanwhile.
@@ -169,15 +172,42 @@ impl Workspace {
             self.succeed(id, &call);
             return;
         };
-        if self.is_any_open(change) {
+        if self.is_any_open(change) && !broken!(GrantNotChecked) {
             self.opened_before_commit(id, call);
             return;
         }
         change.staged = None;
         change.is_sent = true;
-        change.phase = Phase::Committing;
-        self.start(JobOwner::Call(id), Work::Commit { staged });
+        let commit = self.start(JobOwner::Call(id), Work::Commit { staged });
+        change.phase = Phase::Committing(commit);
         self.calls.insert(id, call);
+    }
+
+    /// A document went away with what was not saved of it, the part of a call included: nothing of that is to be taken
+    /// back. A call that is committing the rest just now cannot be done as a whole any more.
+    pub(super) fn lose_part(&mut self, key: &FileKey, uri: &str) {
+        let first = self.files.get(key).and_then(|it| it.queue.front());
+        let Some(Call {
+            kind: CallKind::Change(change),
+            ..
+        }) = first.and_then(|id| self.calls.get_mut(id))
+        else {
+            return;
+        };
+        let idx = change.plan.files.iter().position(|it| it.key == *key);
+        let was_done = idx.is_some_and(|idx| change.done_at.remove(&idx).is_some());
+        match &mut change.phase {
+            Phase::Editing(editing) => editing.lose(uri),
+            Phase::Committing(commit) if was_done && !broken!(NotRecalled) => {
+                let commit = *commit;
+                let job = JobId(self.new_id());
+                self.effects.push(Effect::Start {
+                    job,
+                    work: Work::Recall { commit },
+                });
+            }
+            _ => {}
+        }
     }
 
     /// The editor's part is done, and a file that was to be changed on disk is open now.
@@ -209,7 +239,9 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
-        if let Err(failure) = committed {
+        if let Err(failure) = committed
+            && !broken!(FailureIsSuccess)
+        {
             self.disk_failed(id, call, &failure);
             return;
         }
@@ -233,10 +265,10 @@ impl Workspace {
             let (verb, path) = change.named(lost);
             let uri = &change.plan.files[lost].result.uri;
             let err = stale::meanwhile(verb, path, uri, "closed");
-            self.take_stock(id, call, err);
+            self.take_stock(id, call, err, BTreeSet::new());
             return;
         }
-        if self.is_any_open(change) {
+        if self.is_any_open(change) && !broken!(OpenedIsClosed) {
             let uris = change
                 .keys
                 .iter()
@@ -285,12 +317,9 @@ impl Workspace {
             let uri = self.document_of(&plan.key)?.0.to_string();
             Some((idx, uri, plan.result.version))
         });
-        let differing = differing
-            .by_ref()
-            .collect::<Vec<_>>()
-            .into_iter()
-            .find(|(_, uri, version)| self.document_version(uri) != *version);
-        match differing {
+        let mut differing = differing.by_ref().collect::<Vec<_>>();
+        differing.retain(|(_, uri, version)| self.document_version(uri) != *version);
+        match differing.first() {
             None => {
                 // What was shown of the old buffer meanwhile is older than this.
                 for (idx, plan) in change.plan.files.iter().enumerate() {
@@ -302,15 +331,22 @@ impl Workspace {
             }
             Some(_) if !is_over => self.park(id, call),
             Some((idx, uri, _)) => {
-                let (verb, path) = change.named(idx);
-                let err = stale::meanwhile(verb, path, &uri, "opened");
-                self.opened_after_commit(id, call, idx, err);
+                let (verb, path) = change.named(*idx);
+                let err = stale::meanwhile(verb, path, uri, "opened");
+                let opened = differing.iter().map(|it| it.0).collect();
+                self.opened_after_commit(id, call, opened, err);
             }
         }
     }
 
-    /// A file shows another text than was committed to it: the caller is told what became of the other files.
-    fn opened_after_commit(&mut self, id: CallId, call: Call, opened: usize, cause: FsError) {
+    /// Files show another text than was committed to them: the caller is told what became of the others.
+    fn opened_after_commit(
+        &mut self,
+        id: CallId,
+        call: Call,
+        opened: BTreeSet<usize>,
+        cause: FsError,
+    ) {
         let CallKind::Change(change) = &call.kind else {
             return;
         };
@@ -318,15 +354,7 @@ impl Workspace {
             self.finish(id, &call, Err(cause.into()));
             return;
         }
-        let mut files = Vec::new();
-        for (idx, plan) in change.plan.files.iter().enumerate() {
-            let mut result = plan.result.clone();
-            if idx == opened {
-                result.outcome = Outcome::Unknown;
-            }
-            files.push(result);
-        }
-        self.finish(id, &call, Err(partially(&cause, files).into()));
+        self.take_stock(id, call, cause, opened);
     }
 
     /// The disk refused: whatever it found, the next plan will see it too, and say it better.
@@ -340,25 +368,54 @@ impl Workspace {
         let mut err =
             FsError::from_disk(&failure.error, path).at(path, &change.plan.files[idx].result.uri);
         err.what = format!("cannot {verb} {}", err.what);
-        if !failure.rolled_back {
+        if !failure.rolled_back && !broken!(LeftIsNotTold) {
             for change_idx in &failure.unrestored {
                 if let Some((idx, _)) = steps.get(*change_idx) {
                     change.done_at.insert(*idx, self.seq);
                 }
             }
         }
-        if !change.done_at.is_empty() || !failure.rolled_back {
+        let is_left = !failure.rolled_back && !broken!(LeftIsNotTold);
+        if matches!(change.phase, Phase::Committing(_)) {
+            // Who opened a file while it was changed may show what has been taken back since.
+            for (idx, _) in &steps {
+                let plan = &change.plan.files[*idx];
+                let shown = self.document_of(&plan.key).map(|it| it.1.text());
+                let is_changed = |before: &Text| shown.is_some_and(|it| !it.same(before));
+                if plan.operation == Operation::Update
+                    && plan.before.as_ref().is_some_and(is_changed)
+                    && change.done_at.insert(*idx, self.seq).is_none()
+                {
+                    change.opened.insert(*idx);
+                }
+            }
+        }
+        let is_committing = matches!(change.phase, Phase::Committing(_));
+        let lost = self.lost(change).filter(|_| is_committing);
+        if let Some(lost) = lost.filter(|_| failure.rolled_back) {
+            let (verb, path) = change.named(lost);
+            let uri = &change.plan.files[lost].result.uri;
+            err = stale::meanwhile(verb, path, uri, "closed");
+        }
+        if !change.done_at.is_empty() || is_left {
             self.roll_back(id, call, err);
             return;
         }
-        if matches!(
-            failure.error.kind,
-            DiskErrorKind::Stale | DiskErrorKind::Exists
-        ) {
+        if lost.is_none()
+            && matches!(
+                failure.error.kind,
+                DiskErrorKind::Stale | DiskErrorKind::Exists
+            )
+        {
             if let Err(call) = self.retry(id, call) {
                 self.finish(id, &call, Err(err.into()));
             }
             return;
+        }
+        if let (true, CallKind::Change(change)) = (broken!(RefusedIsSeen), &call.kind) {
+            for plan in &change.plan.files {
+                self.observe_result(&call, plan, self.seq);
+            }
         }
         self.finish(id, &call, Err(err.into()));
     }

@@ -43,9 +43,11 @@ enum Act {
     OpenClosed,
     CloseSecond,
     Meddle,
+    /// The editor dies.
+    End,
 }
 
-const ACTS: [Act; 13] = [
+const ACTS: [Act; 14] = [
     Act::Nothing,
     Act::TypeBefore,
     Act::TypeAfter,
@@ -59,6 +61,7 @@ const ACTS: [Act; 13] = [
     Act::OpenClosed,
     Act::CloseSecond,
     Act::Meddle,
+    Act::End,
 ];
 
 /// What the disk does with the call.
@@ -96,6 +99,9 @@ struct Bench {
     instances: BTreeMap<String, u32>,
     disk: BTreeMap<PathBuf, String>,
     staged: BTreeMap<JobId, Vec<DiskChange>>,
+    recalled: BTreeSet<JobId>,
+    /// The commits that were called back in time.
+    n_recalled: usize,
     luck: Luck,
     answers_first: bool,
     replies: Vec<Result<Answer, Failure>>,
@@ -146,6 +152,8 @@ impl Bench {
             instances: BTreeMap::new(),
             disk: files.map(|it| (it.0.into(), it.1.to_string())).into(),
             staged: BTreeMap::new(),
+            recalled: BTreeSet::new(),
+            n_recalled: 0,
             luck: Luck::Good,
             answers_first,
             replies: Vec::new(),
@@ -199,6 +207,7 @@ impl Bench {
             Event::Closed { uri } => {
                 self.told.remove(path_of(uri));
             }
+            Event::Ended => self.told.clear(),
             Event::Changed { uri, changes, .. } => {
                 let text = self.told.get_mut(path_of(uri)).expect("it is open");
                 for change in changes.iter().flatten() {
@@ -227,6 +236,12 @@ impl Bench {
                     method,
                     params,
                 } => self.queue.push_back(Item::Ask(ask, method, params)),
+                Effect::Start {
+                    work: Work::Recall { commit },
+                    ..
+                } => {
+                    self.recalled.insert(commit);
+                }
                 Effect::Start { job, work } => {
                     if let Work::Commit { staged } = &work {
                         let mut paths = self.staged[staged].iter().map(path_changed);
@@ -432,7 +447,10 @@ impl Bench {
             Work::Commit { staged } => {
                 let changes = self.staged.remove(&staged).expect("it was staged");
                 let mut disk = self.disk.clone();
-                Outcome::Committed(if self.luck == Luck::CommitFails {
+                Outcome::Committed(if self.recalled.contains(&job) {
+                    self.n_recalled += 1;
+                    Err(failed(0, DiskErrorKind::Stale, true, Vec::new()))
+                } else if self.luck == Luck::CommitFails {
                     Err(failed(0, DiskErrorKind::Io, true, Vec::new()))
                 } else if let Some(change) = changed(&mut disk, &changes) {
                     Err(failed(change, DiskErrorKind::Stale, true, Vec::new()))
@@ -448,6 +466,7 @@ impl Bench {
                 self.staged.remove(&staged);
                 return;
             }
+            Work::Recall { .. } => unreachable!("it overtakes the commit"),
             Work::Compute(compute) => compute.run(),
         };
         self.arrive(Event::Done { job, outcome });
@@ -507,6 +526,11 @@ impl Bench {
             }
             Act::CloseSecond => {
                 self.close(OPEN[1]);
+                None
+            }
+            Act::End => {
+                self.documents.clear();
+                self.arrive(Event::Ended);
                 None
             }
             Act::Meddle => {
@@ -640,6 +664,15 @@ fn play(has_sync: bool, answers_first: bool, luck: Luck, act: Act, at: usize) ->
         bench.n_typed() >= n_typed,
         "{context}: what was typed is gone"
     );
+    if bench.n_recalled > 0 {
+        for (path, old, _) in FILES {
+            let held = bench.disk.get(Path::new(path)).map(String::as_str);
+            assert_eq!(
+                held, old,
+                "{context}: {path} on disk, though it was called back"
+            );
+        }
+    }
     let ended = match bench.replies.remove(0) {
         Ok(Answer::Applied(ApplyResult { .. })) => {
             for (path, _, new) in FILES {

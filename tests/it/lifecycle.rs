@@ -1,6 +1,9 @@
 //! How a server starts and ends, and what it answers to messages that are not for it.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
 
 use abreast::replay::{
     client::{CallError, Client, Connection},
@@ -293,6 +296,47 @@ fn an_edit_that_waits_for_the_editor_does_not_delay_the_end() {
         assert!(started.elapsed() < END, "it took {:?}", started.elapsed());
         assert_eq!(status.code(), Some(expected_status));
     }
+}
+
+/// An editor that dies takes its unsaved buffers with it; so nothing of a call that is being committed may stay on disk.
+#[test]
+fn an_editor_that_dies_during_a_commit_leaves_nothing_of_the_call_on_disk() {
+    const N_FILES: usize = 150;
+    const N_ROUNDS: usize = 40;
+    let names: Vec<String> = (0..N_FILES).map(|it| format!("{it}.txt")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|it| (it.as_str(), "one\n")).collect();
+    let mut n_taken_back = 0;
+    for _ in 0..N_ROUNDS {
+        let mut world = World::new(&files);
+        world.editor.open_with("open.txt", "one\n").unwrap();
+        let mut all: Vec<&str> = names.iter().map(String::as_str).collect();
+        all.push("open.txt");
+        let session = world.session_that_read("s", &all);
+        let edit = |path: &&str| json!({ "kind": "edit", "path": path, "oldString": "one", "newString": "1" });
+        let changes: Vec<Value> = all.iter().map(edit).collect();
+        let _pending = session.start_apply(Value::Array(changes));
+        let first = world.root().join(&names[0]);
+        let until = Instant::now() + PATIENCE;
+        while fs::read_to_string(&first).unwrap() == "one\n" {
+            assert!(Instant::now() < until, "nothing is committed");
+            thread::yield_now();
+        }
+        world.editor.connection().close_input();
+        world.editor.wait_for_end(PATIENCE).expect("it ends");
+        let is_old =
+            |name: &&String| fs::read_to_string(world.root().join(name)).unwrap() == "one\n";
+        let n_old = names.iter().filter(is_old).count();
+        assert!(
+            n_old == 0 || n_old == N_FILES,
+            "{n_old} files are as they were, the others not"
+        );
+        // Where all were changed before anybody could know, the call was done.
+        n_taken_back += usize::from(n_old == N_FILES);
+        if n_taken_back > 1 {
+            return;
+        }
+    }
+    panic!("a commit was never taken back");
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(super) struct Setup {
     pub(super) adds_final_break: bool,
     /// It says that it applied what it did not.
     pub(super) liar: bool,
+    /// The first file has a second name, so that it is changed in place.
+    pub(super) linked: bool,
     /// All texts count as so large that work on them is given away.
     pub(super) large: bool,
     /// The policy's slot is empty.
@@ -36,6 +38,7 @@ impl Setup {
         codes: true,
         adds_final_break: false,
         liar: false,
+        linked: false,
         large: false,
         policy_off: false,
     };
@@ -91,8 +94,14 @@ pub(super) enum Luck {
     Good,
     /// The system refuses the n-th change.
     Bad(u8),
-    /// The same, and what was done before cannot be undone because somebody changed it again.
+    /// It refuses it to this user.
+    Denied(u8),
+    /// The same as bad luck, and somebody changes what was done before just before it is taken back.
     Worse(u8),
+    /// The same, and the system takes nothing back.
+    Stuck(u8),
+    /// Somebody who had the n-th file open writes into it after it was displaced.
+    Late(u8),
 }
 
 /// A content that a caller names.
@@ -227,6 +236,10 @@ pub(super) enum Action {
     Deliver,
     /// The editor ends and all its documents with it.
     Die,
+    /// The same, and the sidecar ends with it, as soon as no commit is half done; another editor starts another one.
+    Quit,
+    /// The sidecar dies and is started again; what it had begun to commit is finished.
+    Crash,
     // the disk
     Meddle {
         file: u8,
@@ -238,6 +251,10 @@ pub(super) enum Action {
     Work {
         nth: u8,
         luck: Luck,
+    },
+    /// The disk makes the next change of a commit, and no more yet.
+    Begin {
+        nth: u8,
     },
     Finish {
         nth: u8,

@@ -13,6 +13,7 @@ use crate::breaks::{self, Break};
 fn budget(fault: Break) -> u64 {
     match fault {
         Break::EpochIgnored | Break::HandOverAnything | Break::UnknownIsFailed => 10_000,
+        Break::OnlyFirstTakenBack | Break::LeftIsNotTold => 6000,
         _ => 3000,
     }
 }

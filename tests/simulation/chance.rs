@@ -33,6 +33,9 @@ pub(super) struct Chances {
     n_sessions: u8,
     styles: Vec<Style>,
     manners: Vec<Manner>,
+    /// Calls are about several files, and how often the disk fails, in percent.
+    mixes: bool,
+    bad_luck: usize,
     /// The hosts number turns.
     has_turns: bool,
     /// The editor's reports are in order, and it says nothing of its documents beside their text.
@@ -41,7 +44,7 @@ pub(super) struct Chances {
 
 /// How the run is set up.
 pub(super) fn setup(random: &mut Random) -> (Setup, Vec<&'static str>) {
-    let strict = !random.chance(5);
+    let strict = !random.chance(4);
     let setup = Setup {
         utf8: random.chance(40),
         lone_cr_is_text: random.chance(30),
@@ -50,6 +53,7 @@ pub(super) fn setup(random: &mut Random) -> (Setup, Vec<&'static str>) {
         codes: random.chance(70),
         adds_final_break: random.chance(15),
         liar: random.chance(8),
+        linked: random.chance(15),
         large: random.chance(20),
         policy_off: random.chance(4),
     };
@@ -102,13 +106,30 @@ impl Chances {
         if setup.liar {
             manners.extend([Manner::Skip, Manner::Half]);
         }
-        let n_files = random.pick(&[1, 2, 2, 3, 3, 4]);
+        let mixes = setup.strict && !setup.liar && random.chance(45);
+        if mixes {
+            // Little but calls, and what they need to come to an end.
+            for (kind, weight) in [(0, 3), (1, 12), (2, 6), (6, 2), (11, 1), (12, 2), (13, 1)] {
+                weights[kind] = 1 + random.below(weight);
+            }
+        }
+        let n_files = if mixes {
+            3
+        } else {
+            random.pick(&[1, 2, 2, 3, 3, 4])
+        };
         Self {
             weights,
             n_files,
             n_sessions: random.pick(&[1, 2, 2, 3]),
             styles,
             manners,
+            mixes,
+            bad_luck: if mixes {
+                random.pick(&[10, 30, 60])
+            } else {
+                random.pick(&[3, 10, 40])
+            },
             has_turns: random.chance(30),
             is_clear: random.chance(60),
         }
@@ -128,7 +149,11 @@ impl Chances {
         let n_waiting = world.jobs.len() - n_done;
         match kind {
             0 => Self::show(world, file, random),
-            1 | 2 if !world.editor.documents.contains_key(&file) => Action::Open { file },
+            1 | 2 if !world.editor.documents.contains_key(&file) => Action::Open {
+                // A call is to be about closed files, too.
+                file: if self.mixes { file % 2 } else { file },
+            },
+            1 | 2 if self.mixes && random.chance(70) => Action::Deliver,
             1 => Action::Type {
                 file,
                 at: random.place(),
@@ -157,7 +182,11 @@ impl Chances {
                 manner: random.pick(&self.manners),
             },
             6 => match random.below(12) {
-                0 => Action::Die,
+                0 => match random.below(4) {
+                    0 => Action::Quit,
+                    1 => Action::Crash,
+                    _ => Action::Die,
+                },
                 4 if !self.is_clear => Action::Garble {
                     file,
                     how: random.pick(&[
@@ -189,16 +218,28 @@ impl Chances {
             },
             7 if n_waiting > 0 => {
                 let nth = nth(n_waiting, random);
-                let is_change = world
-                    .jobs
-                    .iter()
-                    .filter(|it| !it.is_done())
-                    .nth(nth.into())
-                    .is_some_and(Job::is_disk_change);
-                let luck = match random.below(20) {
-                    0 if is_change => Luck::Bad(random.byte(4)),
-                    1 if is_change => Luck::Worse(random.byte(4)),
-                    _ => Luck::Good,
+                let job = world.jobs.iter().filter(|it| !it.is_done()).nth(nth.into());
+                let is_change = job.is_some_and(Job::is_disk_change);
+                if job.is_some_and(Job::is_commit) {
+                    match random.below(10) {
+                        0 => return Action::Close { file, flush: true },
+                        1..5 => return Action::Begin { nth },
+                        _ => {}
+                    }
+                }
+                let n = random.byte(4);
+                let bad = [
+                    Luck::Bad(n),
+                    Luck::Bad(n),
+                    Luck::Denied(n),
+                    Luck::Worse(n),
+                    Luck::Stuck(n),
+                    Luck::Late(n),
+                ];
+                let luck = if is_change && random.chance(self.bad_luck) {
+                    random.pick(&bad)
+                } else {
+                    Luck::Good
                 };
                 Action::Work { nth, luck }
             }
@@ -269,8 +310,28 @@ impl Chances {
 
     fn change(&self, world: &World, session: u8, file: u8, random: &mut Random) -> Action {
         let known = world.oracle.session(session);
-        let n = random.pick(&[1, 1, 1, 2, 2, 3]);
+        if self.mixes {
+            if world.oracle.unanswered().len() > 2 {
+                return Action::Deliver;
+            }
+            let is_old = |it: &u8| known.is_some_and(|known| !world.oracle.is_fresh(known, *it));
+            let old = (0..self.n_files).find(is_old);
+            if let Some(file) = old.filter(|_| random.chance(85)) {
+                return Action::Read {
+                    session,
+                    file,
+                    from: 0,
+                    lines: 0,
+                };
+            }
+        }
+        let n = if self.mixes {
+            random.pick(&[1, 2, 3, 3, 3])
+        } else {
+            random.pick(&[1, 1, 1, 2, 2, 3])
+        };
         let mut steps = Vec::new();
+        let first = file;
         for step in 0..n {
             let mut file = if step == 0 {
                 file
@@ -279,10 +340,18 @@ impl Chances {
             };
             let has_seen =
                 |file: u8| known.is_some_and(|it| world.oracle.last_seen(it, file).is_some());
-            if !has_seen(file) {
+            if self.mixes {
+                file = (first + step) % self.n_files;
+            } else if !has_seen(file) {
                 file = (0..self.n_files).find(|it| has_seen(*it)).unwrap_or(file);
             }
-            steps.push(match random.below(20) {
+            let kind = if self.mixes {
+                // What can hardly be refused.
+                random.pick(&[0, 1, 2, 2, 2, 2, 2, 2, 7, 7])
+            } else {
+                random.below(20)
+            };
+            steps.push(match kind {
                 0 => Step::Delete { file },
                 1 => Step::Rename {
                     file,

@@ -265,6 +265,34 @@ impl Editor {
         }
     }
 
+    /// Ends without a word.
+    pub(super) fn leave(&mut self) {
+        self.documents.clear();
+        self.inbox.clear();
+        self.instances = [0; N_FILES];
+    }
+
+    /// Another sidecar is told of the documents; what the last one asked is nobody's business any more.
+    pub(super) fn meet_another(&mut self) {
+        self.held.clear();
+        self.outbox.clear();
+        self.inbox.clear();
+        self.instances = [0; N_FILES];
+        for (&file, document) in &mut self.documents {
+            self.instances[usize::from(file)] = 1;
+            document.instance = 1;
+            document.changes.clear();
+            document.human = false;
+            document.reported.clone_from(&document.text);
+            self.outbox.push_back(Message::Opened {
+                file,
+                instance: 1,
+                lsp_version: document.lsp_version,
+                text: document.text.clone(),
+            });
+        }
+    }
+
     pub(super) fn flush(&mut self, file: u8, style: Style) {
         let wire = self.wire;
         let Some(document) = self.documents.get_mut(&file) else {

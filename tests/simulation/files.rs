@@ -1,6 +1,7 @@
 //! The files of a run, and a model disk.
 //!
-//! Invariant: a commit changes a file only if it holds what the change expects, and of several changes all or none.
+//! Invariant: a commit changes a file only if it holds what the change expects; of several changes all or none, but
+//! where somebody has changed a file again, or the disk will not take a change back, and then it says so.
 
 use std::{
     collections::BTreeMap,
@@ -62,6 +63,8 @@ pub(super) fn key(file: u8) -> FileKey {
 #[derive(Debug, Default)]
 pub(super) struct Disk {
     pub(super) files: BTreeMap<u8, String>,
+    /// The first file has a second name.
+    pub(super) has_link: bool,
 }
 
 pub(super) fn raw(text: &Text) -> String {
@@ -79,6 +82,16 @@ impl Disk {
         }
     }
 
+    /// Whether a file would be overwritten, and not replaced.
+    pub(super) fn is_linked(&self, file: u8) -> bool {
+        self.has_link && file == 0
+    }
+
+    pub(super) fn in_place(&self, changes: &[DiskChange]) -> Vec<bool> {
+        let is_in_place = |it: &DiskChange| matches!(it, DiskChange::Replace { path, .. } if self.is_linked(of_path(path)));
+        changes.iter().map(is_in_place).collect()
+    }
+
     /// Whether the changes can be made.
     pub(super) fn check(&self, changes: &[DiskChange]) -> Result<(), DiskFailure> {
         let mut after = self.files.clone();
@@ -87,40 +100,6 @@ impl Disk {
         }
         Ok(())
     }
-
-    pub(super) fn commit(&mut self, changes: &[DiskChange], luck: Luck) -> Result<(), DiskFailure> {
-        self.check(changes)?;
-        let (Luck::Bad(n) | Luck::Worse(n)) = luck else {
-            for change in changes {
-                make(&mut self.files, change).expect("it was checked");
-            }
-            return Ok(());
-        };
-        let n = usize::from(n) % changes.len();
-        let mut err = failure(n, DiskErrorKind::Io);
-        if matches!(luck, Luck::Worse(_)) && n > 0 {
-            // The one before was made, and somebody changed it again before it could be taken back.
-            let (DiskChange::Create { path, .. } | DiskChange::Replace { path, .. }) =
-                &changes[n - 1]
-            else {
-                return Err(err);
-            };
-            let file = of_path(path);
-            if changes[..n - 1].iter().any(|it| touches(it, file)) {
-                return Err(err);
-            }
-            make(&mut self.files, &changes[n - 1]).ok();
-            let text = self.files.get(&file).cloned().unwrap_or_default();
-            self.files.insert(file, format!("{text}somebody\n"));
-            err.rolled_back = false;
-            err.unrestored = vec![n - 1];
-        }
-        Err(err)
-    }
-}
-
-fn touches(change: &DiskChange, file: u8) -> bool {
-    files_of(change).contains(&file)
 }
 
 /// The files that a change is about.
@@ -132,6 +111,126 @@ pub(super) fn files_of(change: &DiskChange) -> Vec<u8> {
             vec![of_path(path)]
         }
         DiskChange::Rename { from, to, .. } => vec![of_path(from), of_path(to)],
+    }
+}
+
+/// A commit under way.
+#[derive(Debug)]
+pub(super) struct Commit {
+    changes: Vec<DiskChange>,
+    /// Per change that is made: its files and what they held before.
+    displaced: Vec<Vec<(u8, Option<String>)>>,
+    pub(super) is_recalled: bool,
+}
+
+impl Commit {
+    pub(super) fn new(changes: Vec<DiskChange>) -> Self {
+        Self {
+            changes,
+            displaced: Vec::new(),
+            is_recalled: false,
+        }
+    }
+
+    pub(super) fn is_made(&self) -> bool {
+        self.displaced.len() == self.changes.len()
+    }
+
+    /// Makes the next change; if that cannot be, takes back those before it.
+    pub(super) fn make_next(&mut self, disk: &mut Disk) -> Result<(), DiskFailure> {
+        let nth = self.displaced.len();
+        let change = &self.changes[nth];
+        if self.is_recalled {
+            return Err(self.take_back(disk, failure(nth, DiskErrorKind::Stale)));
+        }
+        let holds = |it: u8| (it, disk.files.get(&it).cloned());
+        let displaced = files_of(change).into_iter().map(holds).collect();
+        if let Err(kind) = make(&mut disk.files, change) {
+            return Err(self.take_back(disk, failure(nth, kind)));
+        }
+        self.displaced.push(displaced);
+        Ok(())
+    }
+
+    /// Makes all that is left.
+    pub(super) fn finish(&mut self, disk: &mut Disk, luck: Luck) -> Result<(), DiskFailure> {
+        let n = self.changes.len();
+        let unlucky = match luck {
+            Luck::Bad(nth) | Luck::Denied(nth) | Luck::Worse(nth) | Luck::Stuck(nth) => {
+                Some(usize::from(nth) % n)
+            }
+            Luck::Good | Luck::Late(_) => None,
+        };
+        while !self.is_made() && Some(self.displaced.len()) != unlucky {
+            self.make_next(disk)?;
+        }
+        if self.is_recalled {
+            return Err(self.take_back(disk, failure(0, DiskErrorKind::Stale)));
+        }
+        let Some(nth) = unlucky else {
+            return self.look_again(disk, luck);
+        };
+        let mut err = failure(nth, luck.kind());
+        if matches!(luck, Luck::Stuck(_)) {
+            err.unrestored = (0..self.displaced.len()).collect();
+            err.rolled_back = err.unrestored.is_empty();
+            return Err(err);
+        }
+        if let (Luck::Worse(_), Some(last)) = (luck, self.displaced.last()) {
+            let (file, _) = last[last.len() - 1];
+            let text = disk.files.get(&file).cloned().unwrap_or_default();
+            disk.files.insert(file, format!("{text}somebody\n"));
+        }
+        Err(self.take_back(disk, err))
+    }
+
+    /// A displaced file must still hold what was expected.
+    fn look_again(&mut self, disk: &mut Disk, luck: Luck) -> Result<(), DiskFailure> {
+        let Luck::Late(nth) = luck else { return Ok(()) };
+        let nth = usize::from(nth) % self.changes.len();
+        let is_displaced = matches!(
+            self.changes[nth],
+            DiskChange::Replace { .. } | DiskChange::Delete { .. }
+        );
+        let (file, text) = &mut self.displaced[nth][0];
+        let Some(text) = text
+            .as_mut()
+            .filter(|_| is_displaced && !disk.is_linked(*file))
+        else {
+            return Ok(());
+        };
+        text.push_str("late\n");
+        Err(self.take_back(disk, failure(nth, DiskErrorKind::Stale)))
+    }
+
+    /// Takes back what was made, the last change first, where nobody has changed the file again.
+    fn take_back(&mut self, disk: &mut Disk, mut err: DiskFailure) -> DiskFailure {
+        for (nth, displaced) in self.displaced.drain(..).enumerate().rev() {
+            if !restore(&mut disk.files, &self.changes[nth], displaced) {
+                err.unrestored.insert(0, nth);
+            }
+        }
+        err.rolled_back = err.unrestored.is_empty();
+        err
+    }
+}
+
+impl Luck {
+    fn kind(self) -> DiskErrorKind {
+        match self {
+            Self::Denied(_) => DiskErrorKind::PermissionDenied,
+            _ => DiskErrorKind::Io,
+        }
+    }
+
+    /// What becomes of preparing changes.
+    pub(super) fn of_stage(self, changes: &[DiskChange]) -> Result<(), DiskFailure> {
+        match self {
+            Self::Bad(nth) | Self::Denied(nth) => {
+                Err(failure(usize::from(nth) % changes.len(), self.kind()))
+            }
+            Self::Good | Self::Worse(_) | Self::Stuck(_) | Self::Late(_) => Ok(()),
+        }
     }
 }
 
@@ -147,6 +246,39 @@ fn failure(change: usize, kind: DiskErrorKind) -> DiskFailure {
         unrestored: Vec::new(),
         kept: Vec::new(),
     }
+}
+
+/// Puts back what a change displaced; false if somebody has changed the file again.
+fn restore(
+    files: &mut BTreeMap<u8, String>,
+    change: &DiskChange,
+    displaced: Vec<(u8, Option<String>)>,
+) -> bool {
+    let is_ours = match change {
+        DiskChange::Create { path, text } => {
+            let now = files.get(&of_path(path));
+            now.is_none_or(|it| *it == raw(text))
+        }
+        DiskChange::Replace { path, text, .. } => {
+            files.get(&of_path(path)).is_some_and(|it| *it == raw(text))
+        }
+        DiskChange::Delete { path, .. } => !files.contains_key(&of_path(path)),
+        DiskChange::Rename { from, to, expected } => {
+            let is_there = files
+                .get(&of_path(to))
+                .is_some_and(|it| *it == raw(expected));
+            is_there && !files.contains_key(&of_path(from))
+        }
+    };
+    if is_ours {
+        for (file, text) in displaced {
+            match text {
+                Some(text) => files.insert(file, text),
+                None => files.remove(&file),
+            };
+        }
+    }
+    is_ours
 }
 
 /// Makes one change.

@@ -42,7 +42,7 @@ use world::World;
 
 /// The first seed; the others follow.
 const BASE_SEED: u64 = 0xAB5E_A575;
-const N_RUNS: u64 = 10_000;
+const N_RUNS: u64 = 12_000;
 const N_ACTIONS: usize = 200;
 const SHRINK: Duration = Duration::from_secs(20);
 

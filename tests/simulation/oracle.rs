@@ -19,7 +19,7 @@ use std::{
 };
 
 use crate::{
-    disk::DiskChange,
+    disk::{DiskChange, DiskFailure},
     error::{Code, Failure, FsError},
     protocol::{
         ApplyResult, Author, Change, ContentChange, Guard, LedgerEntry, Operation, ReadResult,
@@ -59,6 +59,8 @@ pub(super) struct Mirror {
     pub(super) instance: u32,
     pub(super) lsp_version: i32,
     pub(super) text: String,
+    /// It was changed and not saved since.
+    dirty: bool,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +76,8 @@ struct FileTruth {
     human_while_out: Vec<u64>,
     /// When it was opened or closed.
     turned: Vec<u64>,
+    /// When somebody else wrote it on disk.
+    others: Vec<u64>,
     /// A report could not be used, and the full text has not come.
     desynced: Flag,
     read_only: Flag,
@@ -180,6 +184,8 @@ pub(super) enum Kind {
 enum Outcome {
     Done,
     Refused(Code),
+    /// The sidecar has ended.
+    Never,
 }
 
 /// A request.
@@ -205,7 +211,7 @@ pub(super) struct CallTruth {
     planned: BTreeMap<u8, (u64, String)>,
     /// The contents that the disk was asked to make.
     staged: Option<BTreeMap<u8, Content>>,
-    granted: bool,
+    disk: DiskPart,
     committed: Option<u64>,
     /// What the editor really did: before, after, and whether it was taken back.
     landed: BTreeMap<u8, (String, String, bool)>,
@@ -235,10 +241,38 @@ impl CallTruth {
     }
 }
 
+/// What the disk has to do with a call, since it was staged last.
+#[derive(Debug, Default)]
+struct DiskPart {
+    /// The files of each change.
+    changes: Vec<Vec<u8>>,
+    /// What these files held.
+    before: BTreeMap<u8, String>,
+    /// The documents that the editor has to change before.
+    editor_part: BTreeSet<u8>,
+    granted: Option<u64>,
+    /// It is granted, and nobody knows yet that it failed with all as it was.
+    is_out: bool,
+    /// When the disk was done, whatever came of it.
+    over: Option<u64>,
+    /// What stays of a commit that failed.
+    left: BTreeSet<u8>,
+    /// A document went away with its unsaved part of the call while the disk was at it.
+    is_doomed: bool,
+}
+
+impl DiskPart {
+    fn touches(&self, file: u8) -> bool {
+        self.changes.iter().flatten().any(|it| *it == file)
+    }
+}
+
 /// An edit that was sent.
 #[derive(Debug)]
 struct Sent {
     call: u64,
+    /// It does what was planned; else it takes something back.
+    is_forward: bool,
     /// What the documents held, as the sidecar knew them.
     bases: BTreeMap<u8, String>,
 }
@@ -262,6 +296,8 @@ pub(super) struct Oracle {
     /// Overlooks what is known to fail.
     wire: Wire,
     clock: u64,
+    /// When a file can have changed for the sidecar.
+    moves: Vec<u64>,
     contents: HashMap<Version, Rc<str>>,
     files: Vec<FileTruth>,
     pub(super) sessions: Vec<SessionTruth>,
@@ -290,6 +326,7 @@ impl Oracle {
             setup,
             wire: setup.wire(),
             clock: 0,
+            moves: Vec::new(),
             contents: HashMap::new(),
             files: (0..N_FILES).map(|_| FileTruth::default()).collect(),
             sessions: Vec::new(),
@@ -309,6 +346,12 @@ impl Oracle {
     pub(super) fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
+    }
+
+    /// The sidecar is told of something that may be a change.
+    pub(super) fn moved(&mut self) {
+        let at = self.tick();
+        self.moves.push(at);
     }
 
     fn file(&mut self, file: u8) -> &mut FileTruth {
@@ -365,7 +408,7 @@ impl Oracle {
             was_open,
             planned: BTreeMap::new(),
             staged: None,
-            granted: false,
+            disk: DiskPart::default(),
             committed: None,
             landed: BTreeMap::new(),
             reached: BTreeMap::new(),
@@ -395,6 +438,27 @@ impl Oracle {
             }
         }
         Ok(())
+    }
+
+    /// Another sidecar starts, which knows nothing.
+    pub(super) fn restarted(&mut self) {
+        self.editor_gone();
+        for call in self.calls.values_mut() {
+            call.answered.get_or_insert(Outcome::Never);
+            call.ahead = 0;
+        }
+        for session in &mut self.sessions {
+            session.live = false;
+        }
+        let at = self.tick();
+        for truth in &mut self.files {
+            truth.human.append(&mut truth.human_while_out);
+            truth.unsynced.set(at, false);
+        }
+        self.asks.clear();
+        self.barriers.clear();
+        self.staged.clear();
+        self.unknown.clear();
     }
 
     pub(super) fn unanswered(&self) -> Vec<u64> {

@@ -4,6 +4,7 @@
 
 mod agents;
 mod jobs;
+mod life;
 mod people;
 mod rest;
 
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     capabilities::Capabilities,
-    disk::{DiskChange, DiskError, DiskErrorKind, DiskFailure},
+    disk::{DiskChange, DiskFailure},
     error::Failure,
     large,
     path::{Folder, Lookups},
@@ -30,7 +31,7 @@ use crate::{
 use super::{
     action::{Action, Behind, Garbled, Luck, Manner, NOBODY, Named, Setup, State, Step, Style},
     editor::{Ask, Editor, Message},
-    files::{self, Disk, UNTITLED},
+    files::{self, Commit, Disk, UNTITLED},
     oracle::{Checked, Invariant, Kind, Oracle, Violation},
     text::{cursor, span, view},
 };
@@ -52,6 +53,8 @@ pub(super) struct Job {
 #[derive(Debug)]
 enum JobState {
     Waiting(Work),
+    /// A commit of which a part is made, and what was staged for it.
+    Committing(Commit, u64),
     Done {
         outcome: Outcome,
         commit: Option<u64>,
@@ -67,7 +70,14 @@ impl Job {
     pub(super) fn is_disk_change(&self) -> bool {
         matches!(
             self.state,
-            JobState::Waiting(Work::Stage { .. } | Work::Commit { .. })
+            JobState::Waiting(Work::Stage { .. } | Work::Commit { .. }) | JobState::Committing(..)
+        )
+    }
+
+    pub(super) fn is_commit(&self) -> bool {
+        matches!(
+            self.state,
+            JobState::Waiting(Work::Commit { .. }) | JobState::Committing(..)
         )
     }
 }
@@ -97,7 +107,10 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(setup: Setup, files: &[&str]) -> Self {
         large::set_limit(setup.large.then_some(0));
-        let mut disk = Disk::default();
+        let mut disk = Disk {
+            has_link: setup.linked,
+            ..Disk::default()
+        };
         for (file, text) in files.iter().enumerate() {
             let file = u8::try_from(file).expect("few files");
             disk.files.insert(file, (*text).to_string());
@@ -125,6 +138,12 @@ impl World {
             is_at_rest: false,
             trace: false,
         };
+        world.start_sidecar();
+        world
+    }
+
+    fn start_sidecar(&mut self) {
+        let setup = self.setup;
         let wire = setup.wire();
         let client = Capabilities {
             encoding: wire.encoding,
@@ -146,15 +165,15 @@ impl World {
             name: "w".to_string(),
             path: "/w".into(),
         }];
-        world.workspace.handle(
-            world.now,
+        self.workspace = Workspace::default();
+        self.workspace.handle(
+            self.now,
             Event::Started {
                 client,
                 options,
                 folders,
             },
         );
-        world
     }
 
     /// Plays one action.
@@ -172,6 +191,7 @@ impl World {
             }
             Action::Save { file } if file != UNTITLED => {
                 if let Some(text) = self.editor.save(file) {
+                    self.oracle.is_others(file);
                     self.write(file, Some(text));
                 }
             }
@@ -195,12 +215,15 @@ impl World {
             Action::Settle { nth, style } => self.editor.settle(usize::from(nth), style),
             Action::Deliver => return self.deliver(),
             Action::Die => self.editor.die(),
+            Action::Quit => return self.quit(),
+            Action::Crash => self.crash(),
             Action::Meddle { file, how } => self.behind(file, how),
             Action::Hint { file } if file == UNTITLED => {}
             Action::Hint { file } => {
                 return self.dispatch(Event::FilesChanged(vec![files::key(file)]), None, None);
             }
             Action::Work { nth, luck } => self.run(usize::from(nth), luck),
+            Action::Begin { nth } => self.begin(usize::from(nth)),
             Action::Finish { nth } => return self.finish(usize::from(nth)),
             Action::OpenSession { session } => return self.open_session(session),
             Action::CloseSession { session } => return self.close_session(session),
@@ -241,6 +264,25 @@ impl World {
 
     fn dispatch(&mut self, event: Event, call: Option<u64>, since: Option<u64>) -> Checked {
         self.n_events += 1;
+        let is_still = matches!(
+            event,
+            Event::Call { .. }
+                | Event::Cancel(_)
+                | Event::Answered { .. }
+                | Event::FilesChanged(_)
+                | Event::Tick
+                | Event::Done {
+                    outcome: Outcome::Read(_) | Outcome::Status(_) | Outcome::Committed(_),
+                    ..
+                }
+                // Of these it was told before.
+                | Event::Opened { .. }
+                | Event::Changed { .. }
+                | Event::Closed { .. }
+        );
+        if !is_still {
+            self.oracle.moved();
+        }
         for effect in self.workspace.handle(self.now, event) {
             match effect {
                 Effect::Reply { id, result } => {

@@ -110,6 +110,50 @@ fn one_failing_call_leaves_all_old_or_all_new_where_files_cannot_be_exchanged() 
     check(Errno::IO, &[Call::Exchange, Call::Link]);
 }
 
+#[test]
+fn a_commit_that_is_called_back_at_any_moment_leaves_all_old_or_all_new() {
+    let mut n_taken_back = 0;
+    let mut n_committed = 0;
+    for n in 0.. {
+        let (folder, changes) = fixture();
+        let recall: Arc<Mutex<Option<Recall>>> = Arc::default();
+        let n_calls = Arc::new(AtomicUsize::new(0));
+        let (called, counter) = (Arc::clone(&recall), Arc::clone(&n_calls));
+        let fs = Fs::gated(move |_| {
+            if let Some(recall) = &*lock(&called)
+                && counter.fetch_add(1, Ordering::Relaxed) == n
+            {
+                recall.call();
+            }
+            Ok(())
+        });
+        let disk = folder.disk_on(&fs);
+        let staged = disk.stage(&changes).expect("it can be staged");
+        *lock(&recall) = Some(staged.recall());
+        let result = disk.commit(staged);
+        let context = format!("called back at call {n}: {result:?}");
+        match result {
+            Ok(_) => {
+                n_committed += 1;
+                assert_eq!(folder.shows(), NEW, "{context}");
+            }
+            Err(failure) => {
+                n_taken_back += 1;
+                assert_eq!(folder.shows(), OLD, "{context}");
+                assert_eq!(failure.error.kind, DiskErrorKind::Stale, "{context}");
+                assert!(failure.rolled_back, "{context}");
+            }
+        }
+        if n_calls.load(Ordering::Relaxed) <= n {
+            break;
+        }
+    }
+    assert!(
+        n_taken_back > 50 && n_committed > 5,
+        "{n_taken_back}, {n_committed}"
+    );
+}
+
 /// Stages and commits, refusing all calls of a kind as the system would for other users than root.
 #[track_caller]
 fn check_refused(refused: Call, expected: &str) {

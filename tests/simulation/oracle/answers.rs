@@ -119,7 +119,7 @@ impl Oracle {
             return broken(Invariant::Answered, "a change that was none");
         };
         if *dry_run {
-            return if call.sent || call.granted || call.staged.is_some() {
+            return if call.sent || call.disk.granted.is_some() || call.staged.is_some() {
                 broken(Invariant::AllOrNone, "a dry run did something")
             } else {
                 Ok(())
@@ -161,8 +161,33 @@ impl Oracle {
                 let merged = truth.was.last().map(|it| it.at);
                 (content, call.reached.get(&file).copied().or(merged))
             } else if let Some(contents) = call.staged.as_ref().filter(|_| !is_noop) {
-                if call.committed.is_none() {
+                let truth = &self.files[usize::from(file)];
+                let granted = call.disk.granted.unwrap_or(call.head);
+                let content: Shared = contents[&file].as_deref().map(Rc::from);
+                let mut shown = Self::since(&truth.was, granted).filter(|it| it.tag.is_some());
+                let is_shown = truth.mirror.is_some() && shown.any(|it| it.content == content);
+                // What could not be taken back, on disk or where it was opened meanwhile, may be all that was asked for.
+                if call.committed.is_none() && !call.disk.left.contains(&file) && !is_shown {
                     return broken(Invariant::Verified, "a success without a commit");
+                }
+                if truth.mirror.is_some() && !is_shown && call.committed.is_some() {
+                    return broken(
+                        Invariant::Verified,
+                        format!(
+                            "{} was opened, and never was {content:?}",
+                            files::path(file)
+                        ),
+                    );
+                }
+                let is_in_place = self.setup.linked && file == 0;
+                if it.in_place != (is_in_place && it.operation == Operation::Update) {
+                    return broken(
+                        Invariant::Verified,
+                        format!(
+                            "{} is said to be changed in place, or not",
+                            files::path(file)
+                        ),
+                    );
                 }
                 (
                     contents[&file].as_deref().map(Rc::from),

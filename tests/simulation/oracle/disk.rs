@@ -1,6 +1,7 @@
 //! Changes that the sidecar makes on disk.
 
 use super::*;
+use crate::protocol::Outcome as Became;
 
 impl Oracle {
     /// The sidecar has changes staged.
@@ -53,12 +54,14 @@ impl Oracle {
             }
         }
         let mut contents: BTreeMap<u8, Content> = BTreeMap::new();
+        let mut open: BTreeMap<u8, Content> = BTreeMap::new();
         for &file in &call.files {
             let content = if let Some(raw) = before.get(&file) {
                 Some(view(raw))
             } else if made.contains(&file) {
                 None
             } else if let Some(mirror) = self.mirror(file) {
+                open.insert(file, Some(view(&mirror.text)));
                 Some(view(&mirror.text))
             } else {
                 self.contents_since(file, call.head)
@@ -107,7 +110,15 @@ impl Oracle {
                 }
             }
         }
-        self.calls.get_mut(&id).expect("it is there").staged = Some(contents);
+        open.retain(|file, it| contents[file] != *it);
+        let call = self.calls.get_mut(&id).expect("it is there");
+        call.staged = Some(contents);
+        call.disk = DiskPart {
+            changes: changes.iter().map(files::files_of).collect(),
+            before,
+            editor_part: open.into_keys().collect(),
+            ..DiskPart::default()
+        };
         self.staged.insert(job, id);
         Ok(())
     }
@@ -118,6 +129,7 @@ impl Oracle {
         staged: u64,
         changes: &[DiskChange],
     ) -> Checked {
+        let at = self.tick();
         let id = self.staged[&staged];
         let call = self.calls.get_mut(&id).expect("it is there");
         if call.answered.is_some() {
@@ -126,7 +138,21 @@ impl Oracle {
                 format!("call {id} was answered, and its commit is granted"),
             );
         }
-        call.granted = true;
+        call.disk.granted = Some(at);
+        call.disk.is_out = true;
+        let has_landed = |it: &u8| call.landed.get(it).is_some_and(|it| !it.2);
+        if self.setup.strict && !self.setup.liar {
+            let missing = call.disk.editor_part.iter().find(|it| !has_landed(it));
+            if let Some(file) = missing {
+                return broken(
+                    Invariant::AllOrNone,
+                    format!(
+                        "a commit is granted, and {} is not edited",
+                        files::path(*file)
+                    ),
+                );
+            }
+        }
         for file in changes.iter().flat_map(files::files_of) {
             if self.mirror(file).is_some() || self.files[usize::from(file)].unsynced.is() {
                 return broken(
@@ -138,16 +164,156 @@ impl Oracle {
         Ok(())
     }
 
-    /// The commit is known to be done.
-    pub(in crate::simulation) fn committed(&mut self, staged: u64) {
+    /// The disk is done with a commit; the sidecar does not know yet.
+    pub(in crate::simulation) fn is_over(
+        &mut self,
+        staged: u64,
+        committed: &Result<(), DiskFailure>,
+    ) {
         let at = self.tick();
         let id = self.staged[&staged];
-        self.calls.get_mut(&id).expect("it is there").committed = Some(at);
+        let disk = &mut self.calls.get_mut(&id).expect("it is there").disk;
+        disk.over = Some(at);
+        if let Err(failure) = committed {
+            let left = failure.unrestored.iter();
+            disk.left = left.flat_map(|it| disk.changes[*it].clone()).collect();
+        }
+    }
+
+    /// The commit is known to be done.
+    pub(in crate::simulation) fn committed(&mut self, staged: u64) -> Checked {
+        let at = self.tick();
+        let id = self.staged[&staged];
+        let call = self.calls.get_mut(&id).expect("it is there");
+        call.committed = Some(at);
+        if call.disk.is_doomed {
+            return broken(
+                Invariant::AllOrNone,
+                format!("a document took its part of call {id} with it, and the rest is committed"),
+            );
+        }
+        Ok(())
     }
 
     /// The commit is known to have failed, with all as it was: the call may begin again, or be aborted.
     pub(in crate::simulation) fn not_committed(&mut self, staged: u64) {
         let id = self.staged[&staged];
-        self.calls.get_mut(&id).expect("it is there").granted = false;
+        let call = self.calls.get_mut(&id).expect("it is there");
+        call.disk.is_out = false;
+    }
+
+    /// What the disk, or a buffer that was opened meanwhile, keeps of a call that is refused.
+    pub(super) fn check_nothing_left(&self, id: u64, code: Code) -> Checked {
+        let call = &self.calls[&id];
+        let Some(contents) = &call.staged else {
+            return Ok(());
+        };
+        let Some(over) = call.disk.over else {
+            return Ok(());
+        };
+        for file in call.disk.changes.iter().flatten() {
+            let truth = &self.files[usize::from(*file)];
+            let before = call.disk.before.get(file).map(|it| view(it));
+            let after = &contents[file];
+            let is_ours = |now: Option<&str>| now.map(view) == *after && before != *after;
+            // A buffer can be given back its old text, but not be made to go.
+            let was_there = before.is_some();
+            // What counts of an open file is its buffer.
+            let is_left = call.disk.left.contains(file)
+                && truth.mirror.is_none()
+                && is_ours(truth.disk.as_deref());
+            let mirror = truth.mirror.as_ref().filter(|_| call.committed.is_none());
+            let is_shown = was_there
+                && mirror.is_some_and(|it| is_ours(Some(&it.text)))
+                && truth.others.iter().all(|it| *it < over);
+            if is_left || is_shown {
+                return broken(
+                    Invariant::AllOrNone,
+                    format!(
+                        "call {id} is refused ({code:?}), and {} stays changed",
+                        files::path(*file)
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// A part of a call stays. What is told of each file must be so, and nothing stays without a reason: a human's or
+    /// another program's newer text, a disk or an editor that takes nothing back, a file that was opened too late.
+    pub(super) fn check_partial(&self, id: u64, err: &FsError) -> Checked {
+        let call = &self.calls[&id];
+        let disk = &call.disk;
+        let is_turned_late = disk.granted.is_some_and(|granted| {
+            let mut files = call.files.iter().map(|it| &self.files[usize::from(*it)]);
+            files.any(|it| it.turned.iter().any(|at| *at > granted))
+        });
+        for it in &err.files {
+            let file = files::of_uri(&it.uri);
+            let truth = &self.files[usize::from(file)];
+            let at = call.planned.get(&file).map_or(call.head, |it| it.0);
+            let (before, after) = if disk.touches(file) {
+                let before = disk.before.get(&file).map(|it| view(it));
+                let contents = call.staged.as_ref();
+                (before, contents.and_then(|it| it[&file].clone()))
+            } else if let Some((before, after, _)) = call.landed.get(&file) {
+                (Some(view(before)), Some(view(after)))
+            } else {
+                continue;
+            };
+            if before == after {
+                continue;
+            }
+            let is = |it: &Shared, what: &Content| it.as_deref() == what.as_deref();
+            let now: Vec<Shared> = if let Some(mirror) = &truth.mirror {
+                vec![Some(Rc::from(view(&mirror.text)))]
+            } else {
+                let from = disk.over.unwrap_or(at);
+                let was = Self::since(&truth.was_on_disk, from);
+                was.map(|it| it.content.clone()).collect()
+            };
+            let is_others = truth.others.iter().any(|it| *it > at);
+            let is_wrong = match it.outcome {
+                Became::RolledBack => !is_others && now.iter().all(|it| is(it, &after)),
+                Became::Applied => now.iter().all(|it| is(it, &before)),
+                _ => false,
+            };
+            let is_told = !matches!(it.outcome, Became::Applied | Became::Unknown);
+            let has_version = |now: &Shared| now.as_deref().map(version) == it.version;
+            if is_wrong || is_told && !now.iter().any(has_version) {
+                return broken(
+                    Invariant::Verified,
+                    format!("{} is told to be {:?}: it is {now:?}", it.path, it.outcome),
+                );
+            }
+            if it.outcome == Became::RolledBack
+                || is_turned_late
+                || !self.setup.strict
+                || self.setup.liar
+            {
+                continue;
+            }
+            let is_humans = (truth.human.iter().chain(&truth.human_while_out)).any(|it| *it > at);
+            let is_hindered = if disk.touches(file) {
+                disk.left.contains(&file) || is_others
+            } else {
+                is_humans
+                    || is_others
+                    || truth.turned.iter().any(|it| *it > at)
+                    || truth.desynced.was(at)
+                    || call.is_refused
+                    || it.outcome == Became::Unknown
+            };
+            if !is_hindered {
+                return broken(
+                    Invariant::AllOrNone,
+                    format!(
+                        "{} stays changed ({:?}), and nothing stands in the way",
+                        it.path, it.outcome
+                    ),
+                );
+            }
+        }
+        Ok(())
     }
 }

@@ -50,6 +50,7 @@ impl Oracle {
             instance,
             lsp_version,
             text: text.to_string(),
+            dirty: false,
         });
         self.lose(file);
         self.note(file);
@@ -59,15 +60,38 @@ impl Oracle {
         let at = self.tick();
         let truth = self.file(file);
         truth.turn(at);
-        truth.mirror = None;
+        let is_lost = truth.mirror.take().is_some_and(|it| it.dirty);
         // The buffer takes the edit with it.
         for call in self.calls.values_mut().filter(|it| it.answered.is_none()) {
             if let Some(landed) = call.landed.get_mut(&file) {
+                let is_committing = call.disk.granted.is_some() && call.disk.over.is_none();
+                call.disk.is_doomed |= is_lost && is_committing && !landed.2;
                 landed.2 = true;
             }
         }
         self.lose(file);
         self.note(file);
+    }
+
+    /// The editor goes without closing its documents.
+    pub(in crate::simulation) fn editor_gone(&mut self) {
+        for file in 0..=UNTITLED {
+            if self.mirror(file).is_some() {
+                self.closed(file);
+            }
+        }
+    }
+
+    pub(in crate::simulation) fn saved(&mut self, file: u8) {
+        if let Some(mirror) = &mut self.file(file).mirror {
+            mirror.dirty = false;
+        }
+    }
+
+    /// Somebody else writes a file on disk.
+    pub(in crate::simulation) fn is_others(&mut self, file: u8) {
+        let at = self.tick();
+        self.file(file).others.push(at);
     }
 
     /// A report comes that cannot be used.
@@ -116,6 +140,9 @@ impl Oracle {
         let wire = self.wire;
         let at = self.tick();
         let truth = self.file(file);
+        if let Some(mirror) = &mut truth.mirror {
+            mirror.dirty = true;
+        }
         if let (true, Some(mirror)) = (truth.desynced.is(), &mut truth.mirror) {
             if changes.first().is_none_or(|it| it.range.is_some()) {
                 mirror.lsp_version = lsp_version;

@@ -40,6 +40,8 @@ impl Oracle {
             return broken(Invariant::Order, "the deadline is not 5 s away");
         }
         let is_forward = call.landed.values().all(|it| it.2);
+        // What was opened while the disk changed it may show what the disk has taken back.
+        let mut is_back = call.disk.over.is_some();
         let head = call.head;
         let mut planned = BTreeMap::new();
         let mut bases = BTreeMap::new();
@@ -66,13 +68,15 @@ impl Oracle {
                 );
             }
             let is_closed_to_us = truth.read_only.has_been(head) || truth.conflict.has_been(head);
-            if is_forward && is_closed_to_us {
+            if is_forward && !is_back && is_closed_to_us {
                 return broken(
                     Invariant::Reason,
                     format!("{uri} is edited, and the editor said that it must not be"),
                 );
             }
             let after = self.edited(&mirror.text, &change["edits"], &olds)?;
+            is_back &=
+                call.disk.touches(file) && !Self::is_asked_for(call, file, &mirror.text, &after);
             if self.unknown.iter().any(|it| it.file == file && it.is_open) {
                 return broken(
                     Invariant::Verified,
@@ -82,7 +86,13 @@ impl Oracle {
             bases.insert(file, mirror.text.clone());
             planned.insert(file, after);
         }
-        self.asks.insert(ask.id, Sent { call: id, bases });
+        let is_forward = is_forward && !is_back;
+        let sent = Sent {
+            call: id,
+            is_forward,
+            bases,
+        };
+        self.asks.insert(ask.id, sent);
         let at = self.tick();
         let call = self.calls.get_mut(&id).expect("it is there");
         call.sent = true;
@@ -170,8 +180,12 @@ impl Oracle {
 
     /// The editor made an edit.
     pub(in crate::simulation) fn applied(&mut self, it: Applied) -> Checked {
-        let Sent { call: id, bases } = &self.asks[&it.ask];
-        let id = *id;
+        let Sent {
+            call: id,
+            is_forward,
+            bases,
+        } = &self.asks[&it.ask];
+        let (id, is_forward) = (*id, *is_forward);
         if self.setup.strict && !self.setup.liar && it.before != bases[&it.file] {
             return broken(
                 Invariant::NothingLost,
@@ -182,6 +196,17 @@ impl Oracle {
         if let Some((before, after, undone)) = call.landed.get(&it.file)
             && !undone
         {
+            if let Some(lost) = typed_and_lost(after, &it.before, &it.after)
+                && !self.setup.liar
+            {
+                return broken(
+                    Invariant::NothingLost,
+                    format!(
+                        "{lost:?} was typed, and taken back with {after:?}: {:?}",
+                        it.after
+                    ),
+                );
+            }
             if it.before == *after && it.after != *before && !self.setup.liar {
                 return broken(
                     Invariant::NothingLost,
@@ -196,6 +221,21 @@ impl Oracle {
                 .expect("it is there")
                 .2 = true;
             return Ok(());
+        }
+        if !is_forward {
+            let contents = call.staged.as_ref();
+            let ours = contents.and_then(|contents| contents[&it.file].clone());
+            let ours = ours.unwrap_or_default();
+            return match typed_and_lost(&ours, &view(&it.before), &view(&it.after)) {
+                None => Ok(()),
+                Some(lost) => broken(
+                    Invariant::NothingLost,
+                    format!(
+                        "{lost:?} was typed, and taken back with {ours:?}: {:?}",
+                        it.after
+                    ),
+                ),
+            };
         }
         let is_late = call
             .answered
@@ -222,6 +262,17 @@ impl Oracle {
         let call = self.calls.get_mut(&id).expect("it is there");
         call.landed.insert(it.file, (it.before, it.after, false));
         Ok(())
+    }
+
+    /// Whether the call makes this of a document that holds `before`.
+    fn is_asked_for(call: &CallTruth, file: u8, before: &str, after: &str) -> bool {
+        let Kind::Change { changes, .. } = &call.kind else {
+            return false;
+        };
+        let own = changes.iter().filter(|it| plan::file_of(it.path()) == file);
+        let own: Vec<Change> = own.cloned().collect();
+        let mut contents = BTreeMap::from([(file, Some(view(before)))]);
+        plan::run(&own, &mut contents).is_ok() && contents[&file].as_deref() == Some(&*view(after))
     }
 
     pub(super) fn check_change(changes: &[Change], before: &str, after: &str, file: u8) -> Checked {
@@ -267,4 +318,14 @@ impl Oracle {
             broken(Invariant::Bytes, format!("{before:?} became {after:?}"))
         }
     }
+}
+
+/// A character that a human has typed into `ours`, giving `now`, and that is not there any more. Of what is not ours
+/// nothing goes, so as many of each have to stay as have come.
+fn typed_and_lost(ours: &str, now: &str, after: &str) -> Option<char> {
+    let count = |text: &str, sign: char| text.chars().filter(|it| *it == sign).count();
+    now.chars().find(|sign| {
+        let n_typed = count(now, *sign).saturating_sub(count(ours, *sign));
+        count(after, *sign) < n_typed
+    })
 }

@@ -153,7 +153,7 @@ impl Oracle {
                 });
                 // What was done and taken back is news to a session that read it in between.
                 let is_left = matches!(it.answered, Some(Outcome::Refused(_)))
-                    && (it.committed.is_some() || it.sent);
+                    && (it.disk.over.is_some() || it.sent);
                 it.files.contains(&file) && (is_earlier || it.session == Some(session) && is_left)
             });
             let is_own = !row.changed_by.is_empty() && row.changed_by.iter().all(|it| *it == own);

@@ -73,7 +73,7 @@ impl Oracle {
 
     pub(super) fn check_nothing_stayed(&self, id: u64, err: &FsError) -> Checked {
         let call = &self.calls[&id];
-        if err.code == Code::FsAborted && (call.granted || call.sent && !call.is_refused) {
+        if err.code == Code::FsAborted && (call.disk.is_out || call.sent && !call.is_refused) {
             return broken(
                 Invariant::AllOrNone,
                 format!("call {id} is aborted after its commit point"),
@@ -92,10 +92,11 @@ impl Oracle {
                 );
             }
         }
-        let is_told = matches!(
-            err.code,
-            Code::FsPartiallyApplied | Code::FsEditorTimeout | Code::FsUnverified
-        );
+        if err.code == Code::FsPartiallyApplied {
+            return self.check_partial(id, err);
+        }
+        self.check_nothing_left(id, err.code)?;
+        let is_told = matches!(err.code, Code::FsEditorTimeout | Code::FsUnverified);
         if is_told || !self.setup.strict || self.setup.liar {
             return Ok(());
         }
@@ -178,6 +179,8 @@ impl Oracle {
                     || !seen.iter().any(Option::is_some)
                     || comes_of(Code::FsStaleVersion)
                     || self.was_handed_over(err, &seen)
+                    // The bytes may be others though the text is the same.
+                    || truth.others.iter().any(|it| *it > from)
             }
             Code::FsNotObserved => seen.iter().any(|it| !matches!(it, Some(Some(_)))),
             Code::FsEditNotFound | Code::FsAmbiguousEdit | Code::FsNoChange => {

@@ -36,6 +36,12 @@ impl Oracle {
             .clone()
     }
 
+    /// True if a session has seen what a file holds, as far as the sidecar can know.
+    pub(in crate::simulation) fn is_fresh(&self, session: usize, file: u8) -> bool {
+        let was = &self.files[usize::from(file)].was;
+        self.last_seen(session, file) == was.last().map(|it| it.content.clone())
+    }
+
     pub(super) fn observe(
         &mut self,
         session: usize,
@@ -45,6 +51,9 @@ impl Oracle {
         turn: Option<u64>,
     ) {
         let at = self.tick();
+        // Of what was shown while nothing changed, what was told later counts.
+        let next_move = self.moves.partition_point(|it| *it <= since);
+        let next_move = self.moves.get(next_move).copied().unwrap_or(u64::MAX);
         let session = &mut self.sessions[session];
         if !session.live {
             return;
@@ -53,7 +62,7 @@ impl Oracle {
         if seen.is_some()
             && entries
                 .last()
-                .is_some_and(|it| it.seen.is_some() && it.since > since)
+                .is_some_and(|it| it.seen.is_some() && it.since > since && it.since >= next_move)
         {
             return;
         }

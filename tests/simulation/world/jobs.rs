@@ -6,22 +6,22 @@ impl World {
     pub(super) fn run(&mut self, nth: usize, luck: Luck) {
         let waiting = self.jobs.iter_mut().filter(|it| !it.is_done()).nth(nth);
         let Some(job) = waiting else { return };
+        let before = self.disk.files.clone();
+        if let JobState::Waiting(Work::Commit { staged }) = job.state {
+            let changes = self.staged.remove(&staged.0);
+            let changes = changes.expect("what is committed was staged");
+            job.state = JobState::Committing(Commit::new(changes), staged.0);
+        }
+        if let JobState::Committing(under_way, staged) = &mut job.state {
+            let committed = under_way.finish(&mut self.disk, luck);
+            let staged = *staged;
+            self.is_committed(nth, staged, committed, &before);
+            return;
+        }
         let JobState::Waiting(work) = &job.state else {
             return;
         };
-        let mut commit = None;
         let mut is_computed = false;
-        let bad = |change: usize| DiskFailure {
-            change,
-            error: DiskError {
-                kind: DiskErrorKind::Io,
-                detail: "bad luck".to_string(),
-            },
-            rolled_back: true,
-            unrestored: Vec::new(),
-            kept: Vec::new(),
-        };
-        let mut written = Vec::new();
         let outcome = match work {
             Work::Look { key, like, .. } => {
                 let crate::path::FileKey::Path(path) = key else {
@@ -32,31 +32,15 @@ impl World {
                     None => Looked::Absent { near: Vec::new() },
                 })
             }
-            Work::Stage { changes } => Outcome::Staged(match (luck, self.disk.check(changes)) {
-                (_, Err(failure)) => Err(failure),
-                (Luck::Bad(n), Ok(())) => Err(bad(usize::from(n) % changes.len())),
-                (_, Ok(())) => {
+            Work::Stage { changes } => {
+                let staged = self.disk.check(changes);
+                Outcome::Staged(staged.and_then(|()| luck.of_stage(changes)).map(|()| {
                     self.staged.insert(job.id.0, changes.clone());
-                    Ok(vec![false; changes.len()])
-                }
-            }),
-            Work::Commit { staged } => {
-                let changes = self
-                    .staged
-                    .remove(&staged.0)
-                    .expect("what is committed was staged");
-                let before = self.disk.files.clone();
-                let committed = self.disk.commit(&changes, luck);
-                for file in changes.iter().flat_map(files::files_of) {
-                    let now = self.disk.files.get(&file);
-                    if before.get(&file) != now && !written.contains(&(file, now.cloned())) {
-                        written.push((file, now.cloned()));
-                    }
-                }
-                commit = Some(staged.0);
-                Outcome::Committed(committed)
+                    self.disk.in_place(changes)
+                }))
             }
-            Work::Abort { .. } => unreachable!("done at once"),
+            Work::Commit { .. } => unreachable!("see above"),
+            Work::Abort { .. } | Work::Recall { .. } => unreachable!("done at once"),
             Work::Compute(_) => {
                 is_computed = true;
                 let JobState::Waiting(Work::Compute(compute)) = std::mem::replace(
@@ -70,11 +54,60 @@ impl World {
         };
         job.state = JobState::Done {
             outcome,
-            commit,
+            commit: None,
             is_computed,
         };
-        for (file, text) in written {
-            self.write(file, text);
+    }
+
+    /// The disk makes the next change of a commit.
+    pub(super) fn begin(&mut self, nth: usize) {
+        let before = self.disk.files.clone();
+        let waiting = self.jobs.iter_mut().filter(|it| !it.is_done()).nth(nth);
+        let Some(job) = waiting else { return };
+        if let JobState::Waiting(Work::Commit { staged }) = job.state {
+            let changes = self.staged.remove(&staged.0);
+            let changes = changes.expect("what is committed was staged");
+            job.state = JobState::Committing(Commit::new(changes), staged.0);
+        }
+        let JobState::Committing(commit, staged) = &mut job.state else {
+            return;
+        };
+        let staged = *staged;
+        if commit.is_made() {
+            return;
+        }
+        match commit.make_next(&mut self.disk) {
+            Ok(()) => self.written(&before),
+            Err(failure) => self.is_committed(nth, staged, Err(failure), &before),
+        }
+    }
+
+    /// The disk is done with a commit.
+    fn is_committed(
+        &mut self,
+        nth: usize,
+        staged: u64,
+        committed: Result<(), DiskFailure>,
+        before: &BTreeMap<u8, String>,
+    ) {
+        self.written(before);
+        self.oracle.is_over(staged, &committed);
+        let mut waiting = self.jobs.iter_mut().filter(|it| !it.is_done());
+        let job = waiting.nth(nth).expect("it was there");
+        job.state = JobState::Done {
+            outcome: Outcome::Committed(committed),
+            commit: Some(staged),
+            is_computed: false,
+        };
+    }
+
+    /// Notes what is on disk now.
+    pub(super) fn written(&mut self, before: &BTreeMap<u8, String>) {
+        for file in 0..UNTITLED {
+            let now = self.disk.files.get(&file);
+            if before.get(&file) != now {
+                self.write(file, now.cloned());
+            }
         }
     }
 
@@ -98,8 +131,11 @@ impl World {
         else {
             return Ok(());
         };
+        if commit.is_some() {
+            self.oracle.moved();
+        }
         match (commit, &outcome) {
-            (Some(staged), Outcome::Committed(Ok(()))) => self.oracle.committed(staged),
+            (Some(staged), Outcome::Committed(Ok(()))) => self.oracle.committed(staged)?,
             (Some(staged), Outcome::Committed(Err(failure))) if failure.rolled_back => {
                 self.oracle.not_committed(staged);
             }
@@ -138,6 +174,23 @@ impl World {
         match &work {
             Work::Abort { staged } => {
                 self.staged.remove(&staged.0);
+                return Ok(());
+            }
+            Work::Recall { commit } => {
+                let mut jobs = self.jobs.iter_mut().filter(|it| it.id == *commit);
+                match jobs.next().map(|it| &mut it.state) {
+                    Some(JobState::Committing(commit, _)) => commit.is_recalled = true,
+                    Some(state @ JobState::Waiting(_)) => {
+                        let JobState::Waiting(Work::Commit { staged }) = *state else {
+                            return Ok(());
+                        };
+                        let changes = self.staged.remove(&staged.0).unwrap_or_default();
+                        let mut recalled = Commit::new(changes);
+                        recalled.is_recalled = true;
+                        *state = JobState::Committing(recalled, staged.0);
+                    }
+                    Some(JobState::Done { .. }) | None => {}
+                }
                 return Ok(());
             }
             Work::Stage { changes } => self.oracle.staged(job.0, changes)?,

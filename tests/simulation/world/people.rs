@@ -39,6 +39,7 @@ impl World {
             Behind::Write(text) => Some(text.to_string()),
             Behind::Vanish => None,
         };
+        self.oracle.is_others(file);
         self.write(file, text);
     }
 
@@ -58,6 +59,9 @@ impl World {
         };
         if self.trace {
             trace(&format!("    {message:?}"));
+        }
+        if !matches!(message, Message::Answer { .. }) {
+            self.oracle.moved();
         }
         let event = match message {
             Message::Opened {
@@ -116,9 +120,12 @@ impl World {
                     key: Some(files::key(file)),
                 }
             }
-            Message::Saved { file } => Event::Saved {
-                uri: files::uri(file).to_string(),
-            },
+            Message::Saved { file } => {
+                self.oracle.saved(file);
+                Event::Saved {
+                    uri: files::uri(file).to_string(),
+                }
+            }
             Message::Closed { file } => {
                 self.oracle.closed(file);
                 Event::Closed {
