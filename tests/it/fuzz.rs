@@ -56,3 +56,12 @@ fn positions_are_those_that_counting_finds() {
 fn any_stream_is_cut_into_the_same_frames() {
     check(10_000, targets::frame_reader);
 }
+
+#[test]
+fn a_line_feed_that_an_edit_keeps_makes_no_break_of_the_carriage_return_before_it() {
+    // A dash after `\r\r\n` is taken away by the fallback.
+    targets::editing(&[
+        227, 252, 25, 85, 142, 32, 1, 0, 0, 57, 27, 156, 64, 63, 0, 47, 11, 7, 0, 0, 11, 20, 43,
+        105, 21, 81, 115, 0, 157, 0, 0,
+    ]);
+}
