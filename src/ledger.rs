@@ -186,14 +186,9 @@ impl Ledger {
         self.slots.iter().map(|(key, slot)| (key, &slot.entry))
     }
 
-    /// The number of entries.
-    pub fn len(&self) -> usize {
+    /// How many files it has an entry of.
+    pub fn n_entries(&self) -> usize {
         self.slots.len()
-    }
-
-    /// True if the session has seen nothing.
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
     }
 
     /// Records what the session has just been shown. A window of the content that was already there adds its lines; an
@@ -243,6 +238,8 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
 
     fn lines(ranges: &[(usize, usize)]) -> Lines {
@@ -279,6 +276,63 @@ mod tests {
             lines(&[(5, 6)]).after(&[(1, 0, 2), (7, 1, 0)]),
             lines(&[(1, 3), (7, 8)])
         );
+    }
+
+    /// Which of the first `total` lines are there.
+    fn flags(lines: &Lines, total: usize) -> Vec<bool> {
+        let mut flags = vec![true; total];
+        for (from, to) in lines.missing(total) {
+            assert!(from < to && to <= total, "{from}..{to} of {total}");
+            flags[from..to].fill(false);
+        }
+        flags
+    }
+
+    /// Makes whatever numbers into changes of a text of `total` lines, sorted and disjoint.
+    fn edits_within(total: usize, numbers: &[(usize, usize, usize)]) -> Vec<(usize, usize, usize)> {
+        let mut at = 0;
+        let mut edits = Vec::new();
+        for &(gap, n_old, n_new) in numbers {
+            let start = at + gap;
+            if start + n_old > total {
+                break;
+            }
+            edits.push((start, n_old, n_new));
+            at = start + n_old + 1;
+        }
+        edits
+    }
+
+    proptest! {
+        #[test]
+        fn shown_lines_are_those_of_a_naive_list(
+            windows in vec((0..12_usize, 0..12_usize), 0..6),
+            numbers in vec((0..4_usize, 0..4_usize, 0..4_usize), 0..4),
+            total in 0..14_usize,
+        ) {
+            let mut shown = vec![false; 12];
+            for &(from, to) in &windows {
+                if from < to {
+                    shown[from..to].fill(true);
+                }
+            }
+            let lines = lines(&windows);
+            prop_assert!(lines.0.windows(2).all(|it| it[0].1 < it[1].0), "{lines:?}");
+            let within = shown.iter().copied().chain([false; 2]).take(total);
+            prop_assert_eq!(flags(&lines, total), within.collect::<Vec<_>>());
+
+            let edits = edits_within(12, &numbers);
+            for &(start, n_old, n_new) in edits.iter().rev() {
+                shown.splice(start..start + n_old, vec![true; n_new]);
+            }
+            prop_assert_eq!(flags(&lines.after(&edits), shown.len()), shown);
+        }
+    }
+
+    #[test]
+    fn all_lines_of_nothing_are_none() {
+        assert_eq!(Lines::all(0), Lines::default());
+        assert_eq!(Lines::all(3), lines(&[(0, 3)]));
     }
 
     fn entry(seq: u64, observation: Observation, shown: Lines) -> Entry {
@@ -346,5 +400,50 @@ mod tests {
         assert_eq!(authority(&ledger, None), Some(seen("y")));
         ledger.observe(key.clone(), entry(3, seen("own"), Lines::default()));
         assert_eq!(authority(&ledger, Some(7)), Some(seen("own")));
+    }
+
+    #[test]
+    fn a_call_of_an_earlier_turn_relies_on_what_was_seen_before_it_for_four_more_turns() {
+        let key = FileKey::Uri("a:1".into());
+        let mut ledger = Ledger::default();
+        for turn in 1..=6 {
+            let entry = entry(turn, Observation::Absent, Lines::default());
+            let turn = Some(turn);
+            ledger.observe(key.clone(), Entry { turn, ..entry });
+        }
+        let seen_before = |turn: u64| {
+            ledger
+                .authority(&key, Some(turn))
+                .map(|it| (it.turn, it.seq))
+        };
+        assert_eq!(seen_before(7), Some((Some(6), 6)));
+        assert_eq!(seen_before(6), Some((Some(5), 5)));
+        assert_eq!(seen_before(3), Some((Some(2), 2)));
+        assert_eq!(seen_before(2), None);
+        assert_eq!(ledger.all(&key).count(), 1 + KEPT_ENTRIES);
+        assert!(ledger.all_mut(&key).map(|it| it.seq).eq((2..=6).rev()));
+    }
+
+    #[test]
+    fn texts_that_were_seen_longest_ago_are_dropped_when_they_are_too_much() {
+        let third = Text::flat("x".repeat(SNAPSHOT_BYTES / 3));
+        let key = |nth: u64| FileKey::Uri(format!("a:{nth}"));
+        let mut ledger = Ledger::default();
+        let mut observe = |nth: u64, seq: u64, text: &Text| {
+            let snapshot = Some(text.clone());
+            let entry = entry(seq, Observation::Absent, Lines::default());
+            ledger.observe(key(nth), Entry { snapshot, ..entry });
+            let held = (0..5).filter(|it| {
+                let entry = ledger.get(&key(*it));
+                entry.is_some_and(|it| it.snapshot.is_some())
+            });
+            held.collect::<Vec<_>>()
+        };
+        observe(0, 12, &third);
+        observe(1, 11, &third);
+        assert_eq!(observe(2, 13, &third), [0, 1, 2]);
+        assert_eq!(observe(3, 14, &Text::flat("x")), [0, 1, 2, 3]);
+        assert_eq!(observe(4, 15, &third), [0, 2, 3, 4]);
+        assert_eq!(observe(4, 16, &Text::flat("x".repeat(SNAPSHOT_BYTES))), [4]);
     }
 }

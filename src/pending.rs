@@ -251,6 +251,32 @@ mod tests {
     }
 
     #[test]
+    fn typing_of_the_same_length_is_not_the_edit() {
+        check(
+            "one two",
+            (4..7, "222"),
+            &[(0..3, "ONE")],
+            None,
+            Verdict::Missing,
+        );
+    }
+
+    #[test]
+    fn an_edit_reported_as_a_full_text_lands() {
+        let base = Text::flat("one two");
+        let splices: Splices = [Splice {
+            range: 4..7,
+            text: "2".to_string(),
+        }]
+        .into_iter()
+        .collect();
+        let planned = base.apply(&splices);
+        let mut pending = Pending::new(base, planned.clone(), splices);
+        assert!(!pending.report(None, &Text::flat("one 3")));
+        assert!(pending.report(None, &planned));
+    }
+
+    #[test]
     fn a_deletion_that_did_not_happen_is_missing() {
         check(
             "one two three",

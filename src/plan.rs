@@ -10,6 +10,9 @@ mod edit;
 mod sequence;
 pub mod stale;
 
+#[cfg(test)]
+mod tests;
+
 use crate::{
     disk::DiskError,
     error::FsError,

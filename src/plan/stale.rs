@@ -163,6 +163,27 @@ mod tests {
     }
 
     #[test]
+    fn names_four_ranges_and_says_that_there_are_more() {
+        let seen = "a\n=\nb\n=\nc\n=\nd\n=\ne\n";
+        check(
+            seen,
+            &[],
+            Some("A\n=\nB\n=\nC\n=\nD\n=\ne\n"),
+            expect![[
+                r#"cannot edit "a.rs": file changed since it was read (lines 1, 3, 5, 7) — re-read the file (or those lines), then retry"#
+            ]],
+        );
+        check(
+            seen,
+            &[],
+            Some("A\n=\nB\n=\nC\n=\nD\n=\nE\n"),
+            expect![[
+                r#"cannot edit "a.rs": file changed since it was read (lines 1, 3, 5, 7, …) — re-read the file (or those lines), then retry"#
+            ]],
+        );
+    }
+
+    #[test]
     fn tells_that_the_file_is_gone() {
         check(
             "a\n",

@@ -220,7 +220,7 @@ impl Workspace {
         let row = |session: &Session| SessionRow {
             session_id: session.id.clone(),
             label: session.label.clone(),
-            entries: session.ledger.len(),
+            entries: session.ledger.n_entries(),
             stale: session
                 .ledger
                 .iter()

@@ -250,7 +250,20 @@ mod tests {
             "< \n& ",
             expect![r"⟦&lt; \\n\u0026 ⟧"],
         );
+        check(Fold::Escapes, r"a\r\nb", "a\nb", expect![r"⟦a\r\nb⟧"]);
         check(Fold::Case, "Ab aB", "AB", expect!["⟦Ab⟧⟦aB⟧"]);
+    }
+
+    #[test]
+    fn letters_and_signs_are_taken_for_what_they_look_like() {
+        for (text, expected) in [
+            ("асԁеһіјорԛѕѵԝху", "acdehijopqsvwxy"),
+            ("АВСЕНІЈКМОРЅТХУ", "ABCEHIJKMOPSTXY"),
+            ("αϲιορνχ ΑΒΕΗΙΚΜΝΟΡΤΧΥΖ", "aciopvx ABEHIKMNOPTXYZ"),
+            ("‹ı×› ⁄∕ ∗ ∶꞉ ∣ǀ", "<ix> // * :: ||"),
+        ] {
+            assert_eq!(Fold::LookAlikes.apply(text), expected);
+        }
     }
 
     proptest! {

@@ -361,6 +361,17 @@ fn the_table_in_the_readme_is_true() {
 }
 
 #[test]
+fn what_is_looked_at_of_a_large_text_ends_with_a_whole_character() {
+    let text = "é".repeat(MOST_BYTES / 2 + 1);
+    for start in ["", "x"] {
+        for text in both(&format!("{start}{text}")) {
+            let whole = MOST_BYTES - start.len();
+            assert_eq!(beginning(&text).len(), whole);
+        }
+    }
+}
+
+#[test]
 fn a_large_miss_takes_little_time_and_space() {
     let text = lines(20_000, |it| format!("    let value_{it} = compute({it});"));
     for old in [
