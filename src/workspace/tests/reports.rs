@@ -10,24 +10,18 @@ fn bench() -> Bench {
     Bench::new(true, false, Luck::Good)
 }
 
-fn here(line: u32, character: u32) -> Option<Range> {
+fn here(line: u32, character: u32) -> Range {
     let here = Position { line, character };
-    Some(Range {
+    Range {
         start: here,
         end: here,
-    })
+    }
 }
 
 /// Types into an open document; `half` is the UTF-16 code unit that U+FFFD in the text stands for.
-fn typed(
-    path: &str,
-    lsp_version: i32,
-    range: Option<Range>,
-    text: &str,
-    half: Option<u16>,
-) -> Event {
+fn typed(path: &str, lsp_version: i32, range: Range, text: &str, half: Option<u16>) -> Event {
     let change = ContentChange {
-        range,
+        range: Some(range),
         range_length: None,
         text: text.to_string(),
         halves: half.into_iter().map(|unit| (0, unit)).collect(),
