@@ -36,7 +36,7 @@ pub(super) struct Editing {
 /// A comparison of what buffers hold with what was planned, which is being made elsewhere.
 #[derive(Debug)]
 pub(super) struct Judging {
-    pub(super) job: JobId,
+    job: JobId,
     documents: Vec<Judged>,
 }
 
@@ -422,13 +422,13 @@ impl Workspace {
             let (Some(document), None) = (document, sent.landed) else {
                 continue;
             };
-            // What came while it was compared is a human's, as what was merged with it is.
-            let is_exact = *verdict == Verdict::Landed && document.generation == generation;
-            let key = document.key.clone();
             if *verdict == Verdict::Missing {
                 is_missing = true;
                 continue;
             }
+            // What came while it was compared is a human's, as what was merged with it is.
+            let is_exact = *verdict == Verdict::Landed && document.generation == generation;
+            let key = document.key.clone();
             let landed = verdict.landed_at(generation);
             sent.landed = Some(landed);
             self.note_change_at(&key, author.clone(), landed);

@@ -313,11 +313,11 @@ impl Workspace {
             .iter()
             .enumerate()
             .filter(|it| it.1.result.via == Via::Disk);
-        let mut differing = on_disk.filter_map(|(idx, plan)| {
+        let shown = on_disk.filter_map(|(idx, plan)| {
             let uri = self.document_of(&plan.key)?.0.to_string();
             Some((idx, uri, plan.result.version))
         });
-        let mut differing = differing.by_ref().collect::<Vec<_>>();
+        let mut differing: Vec<_> = shown.collect();
         differing.retain(|(_, uri, version)| self.document_version(uri) != *version);
         match differing.first() {
             None => {

@@ -1,0 +1,99 @@
+//! What happens while the disk makes its part of a call.
+
+use super::*;
+
+/// A session reads two closed files, changes both, and the commit is granted.
+fn commit_of_two(files: [u8; 2]) -> Vec<Action> {
+    let mut actions = vec![OpenSession { session: 0 }];
+    for file in files {
+        actions.extend(read_of_disk(file));
+    }
+    actions.push(change(0, &files.map(|it| edit(it, 0, 1, "x"))));
+    // Both are looked at, then both changes are staged.
+    for _ in 0..3 {
+        actions.extend([work(0, Luck::Good), Finish { nth: 0 }]);
+    }
+    actions
+}
+
+/// A session changes an open and a closed file: the closed one is staged, and the editor has its part to do.
+fn edit_of_open_and_closed() -> Vec<Action> {
+    let mut actions = open_and_read();
+    actions.extend(read_of_disk(1));
+    actions.push(change(0, &[edit(0, 0, 1, "x"), edit(1, 0, 1, "x")]));
+    for _ in 0..2 {
+        actions.extend([work(0, Luck::Good), Finish { nth: 0 }]);
+    }
+    actions.extend(editor_works(2));
+    actions
+}
+
+#[test]
+fn each_file_that_was_opened_with_its_old_text_during_a_commit_is_told_as_such() {
+    let mut actions = commit_of_two([0, 1]);
+    actions.extend([Open { file: 0 }, Open { file: 1 }, Deliver, Deliver]);
+    check(Setup::STRICT, &["one\n", "two\n"], actions);
+}
+
+#[test]
+fn what_a_commit_took_back_is_taken_back_where_it_was_opened_too() {
+    let mut actions = commit_of_two([0, 1]);
+    actions.extend([
+        Begin { nth: 0 },
+        Open { file: 0 },
+        Deliver,
+        work(0, Luck::Bad(1)),
+        Finish { nth: 0 },
+    ]);
+    check(Setup::STRICT, &["one\n", "two\n"], actions);
+}
+
+#[test]
+fn a_document_that_is_closed_unsaved_during_a_commit_takes_the_commit_back() {
+    let mut actions = edit_of_open_and_closed();
+    actions.extend([
+        work(0, Luck::Good),
+        Finish { nth: 0 },
+        handle(0, Manner::Right(Exact)),
+        Deliver,
+        Deliver,
+        Begin { nth: 0 },
+        close(0, true),
+        Deliver,
+    ]);
+    check(Setup::STRICT, &["one\n", "two\n"], actions);
+}
+
+#[test]
+fn an_editor_that_ends_during_a_commit_takes_the_commit_back() {
+    let mut actions = edit_of_open_and_closed();
+    actions.extend([Begin { nth: 0 }, Quit]);
+    check(Setup::STRICT, &["one\n", "two\n"], actions);
+}
+
+#[test]
+fn what_another_program_wrote_is_not_taken_back_from_a_document_that_was_loaded_again() {
+    let mut actions = vec![
+        OpenSession { session: 0 },
+        Open { file: 0 },
+        Deliver,
+        read(0, 0),
+    ];
+    actions.extend(read_of_disk(1));
+    actions.extend([
+        meddle(0, Behind::Append("one\n")),
+        change(0, &[write(0, "one"), write(1, "two\n")]),
+    ]);
+    for _ in 0..2 {
+        actions.extend([work(0, Luck::Good), Finish { nth: 0 }]);
+    }
+    actions.extend([
+        handle(0, Manner::Right(Exact)),
+        reload(0, true),
+        Deliver,
+        Deliver,
+        Deliver,
+        Deliver,
+    ]);
+    check(QUIET, &["", "a\n"], actions);
+}
