@@ -123,6 +123,13 @@ impl ChangeCall {
     }
 }
 
+/// Why a file is not changed that an editor shows and does not sync.
+pub(super) fn unsynced() -> FsError {
+    let what = "the editor has it open without sending its text";
+    let remedy = "close it in the editor, or ask the user to";
+    FsError::new(Code::FsOpen, what, remedy)
+}
+
 impl Workspace {
     pub(super) fn change(
         &mut self,
@@ -442,7 +449,7 @@ impl Workspace {
                 .as_ref()
                 .and_then(|it| Some(file?.authors_since(it.seq)))
                 .unwrap_or_default();
-            let unsynced = file.is_some_and(|it| it.unsynced.is_some());
+            let is_unsynced = file.is_some_and(|it| it.unsynced.is_some());
             let input = if let Some((uri, document)) = self.document_of(key) {
                 marks.push((uri.to_string(), document.instance, document.generation));
                 FileInput {
@@ -461,14 +468,7 @@ impl Workspace {
                     Some(Looked::Refused(err)) => Content::Refused(err),
                     Some(Looked::Absent { .. }) | None => Content::Absent,
                 };
-                let obstacle = unsynced.then(|| {
-                    let what = "the editor has it open without sending its text";
-                    FsError::new(
-                        Code::FsOpen,
-                        what,
-                        "close it in the editor, or ask the user to",
-                    )
-                });
+                let obstacle = is_unsynced.then(unsynced);
                 FileInput {
                     key: key.clone(),
                     uri: key.uri(),
@@ -477,7 +477,7 @@ impl Workspace {
                     entry,
                     changed_by,
                     obstacle,
-                    is_open: unsynced,
+                    is_open: is_unsynced,
                 }
             };
             files.push(input);

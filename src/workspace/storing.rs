@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::{
     Call, CallId, CallKind, Effect, JobId, JobOwner, Millis, Work, Workspace,
     barrier::{Barrier, EDIT_BARRIER_MS},
-    changes::{ChangeCall, Phase},
+    changes::{ChangeCall, Phase, unsynced},
 };
 use crate::{
     disk::{DiskChange, DiskErrorKind, DiskFailure},
@@ -224,8 +224,15 @@ impl Workspace {
         let opened = change.plan.files.iter().position(|it| self.is_opened(it));
         let idx = opened.unwrap_or(0);
         let (verb, path) = change.named(idx);
-        let uri = &change.plan.files[idx].result.uri;
-        let err = stale::meanwhile(verb, path, uri, "opened");
+        let plan = &change.plan.files[idx];
+        let is_shown = |key: &FileKey| self.document_of(key).is_some();
+        let err = if is_shown(&plan.key) || plan.renamed_from.as_ref().is_some_and(is_shown) {
+            stale::meanwhile(verb, path, &plan.result.uri, "opened")
+        } else {
+            let mut err = unsynced().at(path, &plan.result.uri);
+            err.what = format!("cannot {verb} \"{path}\": {}", err.what);
+            err
+        };
         self.roll_back(id, call, err);
     }
 

@@ -7,7 +7,7 @@ use super::{
     Run,
     action::{
         Action::{self, *},
-        Behind, Garbled, Luck, Manner, Setup, Step, Steps,
+        Behind, Garbled, Luck, Manner, Setup, State as Told, Step, Steps,
         Style::{self, Exact, Full, Minimal, Split},
     },
     hush,

@@ -146,6 +146,8 @@ struct Noted {
     since: u64,
     /// None: unseen.
     seen: Option<Shared>,
+    /// What was seen before it, but taken later: nobody can tell from outside which of the two counts.
+    rival: Option<Option<Shared>>,
     turn: Option<u64>,
 }
 
@@ -218,6 +220,8 @@ pub(super) struct CallTruth {
     /// When the document was reported to be what was planned.
     reached: BTreeMap<u8, u64>,
     sent: bool,
+    /// When the disk or the editor last began to do what was planned.
+    carried_out: Option<u64>,
     /// The editor said that it did not do what it was sent last.
     is_refused: bool,
     /// A document of the edit was closed or opened.
@@ -296,7 +300,7 @@ pub(super) struct Oracle {
     /// Overlooks what is known to fail.
     wire: Wire,
     clock: u64,
-    /// When a file can have changed for the sidecar.
+    /// When a file did change for the sidecar; between these times one may have.
     moves: Vec<u64>,
     contents: HashMap<Version, Rc<str>>,
     files: Vec<FileTruth>,
@@ -348,7 +352,7 @@ impl Oracle {
         self.clock
     }
 
-    /// The sidecar is told of something that may be a change.
+    /// The sidecar is told of something that is a change.
     pub(super) fn moved(&mut self) {
         let at = self.tick();
         self.moves.push(at);
@@ -413,6 +417,7 @@ impl Oracle {
             landed: BTreeMap::new(),
             reached: BTreeMap::new(),
             sent: false,
+            carried_out: None,
             is_refused: false,
             lost: false,
             is_rollback: false,

@@ -264,25 +264,6 @@ impl World {
 
     fn dispatch(&mut self, event: Event, call: Option<u64>, since: Option<u64>) -> Checked {
         self.n_events += 1;
-        let is_still = matches!(
-            event,
-            Event::Call { .. }
-                | Event::Cancel(_)
-                | Event::Answered { .. }
-                | Event::FilesChanged(_)
-                | Event::Tick
-                | Event::Done {
-                    outcome: Outcome::Read(_) | Outcome::Status(_) | Outcome::Committed(_),
-                    ..
-                }
-                // Of these it was told before.
-                | Event::Opened { .. }
-                | Event::Changed { .. }
-                | Event::Closed { .. }
-        );
-        if !is_still {
-            self.oracle.moved();
-        }
         for effect in self.workspace.handle(self.now, event) {
             match effect {
                 Effect::Reply { id, result } => {

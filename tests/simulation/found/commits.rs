@@ -97,3 +97,34 @@ fn what_another_program_wrote_is_not_taken_back_from_a_document_that_was_loaded_
     ]);
     check(QUIET, &["", "a\n"], actions);
 }
+
+#[test]
+fn what_a_commit_took_back_is_taken_back_where_the_editor_shows_it_without_its_byte_order_mark() {
+    let mut actions = vec![OpenSession { session: 0 }];
+    actions.extend(read_of_disk(0));
+    actions.push(change(0, &[write(0, "\n")]));
+    for _ in 0..2 {
+        actions.extend([work(0, Luck::Good), Finish { nth: 0 }]);
+    }
+    actions.extend([
+        Begin { nth: 0 },
+        Open { file: 0 },
+        Deliver,
+        work(0, Luck::Bad(0)),
+        Finish { nth: 0 },
+    ]);
+    check(Setup::STRICT, &["\u{feff}one\r\ntwo\r\n"], actions);
+}
+
+#[test]
+fn a_file_that_an_editor_does_not_sync_is_refused_as_open_also_when_it_came_late() {
+    let state = Told::Unsynced(true);
+    let mut actions = edit_of_open_and_closed();
+    actions.extend([
+        work(0, Luck::Good),
+        Finish { nth: 0 },
+        State { file: 1, state },
+        Deliver,
+    ]);
+    check(Setup::STRICT, &["one\n", "two\n"], actions);
+}

@@ -139,11 +139,7 @@ impl Oracle {
             let planned = planned.filter(|_| it.via == Via::Editor);
             let is_noop =
                 it.operation == Operation::Update && it.hunks.is_empty() && planned.is_none();
-            let own: Vec<Change> = changes
-                .iter()
-                .filter(|it| plan::file_of(it.path()) == file)
-                .cloned()
-                .collect();
+            let own = plan::changes_of(changes, file);
             let (content, since) = if let Some((at, planned)) = planned {
                 let truth = &self.files[usize::from(file)];
                 let content: Shared = Some(Rc::from(view(planned)));
@@ -207,7 +203,11 @@ impl Oracle {
                 } else {
                     &truth.was_on_disk
                 };
+                // It was planned before anything was done of the call, and looked at then.
+                let is_planned_by =
+                    |it: &&Was| call.carried_out.is_none_or(|planned| it.at <= planned);
                 let when = Self::since(was, call.head)
+                    .take_while(is_planned_by)
                     .filter(|it| it.content.as_deref() == Some(&*content))
                     .last();
                 let mut contents = BTreeMap::from([(file, Some(content.to_string()))]);

@@ -138,7 +138,7 @@ impl Oracle {
         human: bool,
     ) {
         let wire = self.wire;
-        let at = self.tick();
+        let mut at = self.tick();
         let truth = self.file(file);
         if let Some(mirror) = &mut truth.mirror {
             mirror.dirty = true;
@@ -151,6 +151,7 @@ impl Oracle {
             truth.desynced.set(at, false);
         }
         for change in changes {
+            at = self.tick();
             let truth = self.file(file);
             let Some(mirror) = &mut truth.mirror else {
                 return;
@@ -172,7 +173,7 @@ impl Oracle {
                 .calls
                 .values()
                 .any(|it| it.answered.is_none() && it.planned.contains_key(&file));
-            // What makes the document just what was planned is taken for the edit.
+            // What makes the document just what was planned is taken for the edit; what comes after it is not.
             let is_the_plan = self
                 .calls
                 .values()

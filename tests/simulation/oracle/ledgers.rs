@@ -22,6 +22,7 @@ impl Oracle {
                 Some(Some(content))
             }
         };
+        self.decide(session, file, &said);
         let seen = self.last_seen(session, file);
         if seen != said && self.was_seen(session, file, since).contains(&said) {
             // The row was begun before that.
@@ -60,6 +61,17 @@ impl Oracle {
         }
         self.sessions[session].told.insert(file, row.status);
         Ok(())
+    }
+
+    /// Of two that may count the sidecar says which one does.
+    fn decide(&mut self, session: usize, file: u8, said: &Option<Shared>) {
+        let entries = self.sessions[session].entries.get_mut(&file);
+        let Some(last) = entries.and_then(|it| it.last_mut()) else {
+            return;
+        };
+        if let Some(rival) = last.rival.take().filter(|it| it == said) {
+            last.seen = rival;
+        }
     }
 
     /// A host said what its model was shown.
@@ -240,7 +252,9 @@ impl Oracle {
         let truth = &self.sessions[session];
         for (&file, entries) in &truth.entries {
             let Some(Noted {
-                seen: Some(seen), ..
+                seen: Some(seen),
+                rival: None,
+                ..
             }) = entries.last()
             else {
                 continue;

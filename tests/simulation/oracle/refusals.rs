@@ -81,9 +81,12 @@ impl Oracle {
         }
         let is_undecided = call.committed.is_none() && !call.is_rollback;
         if err.code == Code::FsPartiallyApplied && is_undecided {
+            // What was saved and closed since is on disk as a human wants it.
             let untouched = call.landed.iter().find(|(file, landed)| {
                 let mirror = self.mirror(**file);
-                call.reached.contains_key(file) && mirror.is_some_and(|it| it.text == landed.1)
+                call.reached.contains_key(file)
+                    && !landed.2
+                    && mirror.is_some_and(|it| it.text == landed.1)
             });
             if let Some((file, _)) = untouched {
                 return broken(
@@ -156,11 +159,7 @@ impl Oracle {
             .any(|it| contents.iter().any(|is| alike(it, is)))
             || fills && contents.iter().any(is_nothing)
             || self.setup.policy_off && call.session.is_some();
-        let own: Vec<Change> = changes
-            .iter()
-            .filter(|it| plan::file_of(it.path()) == file)
-            .cloned()
-            .collect();
+        let own = plan::changes_of(changes, file);
         // What comes of the changes of this file, on what it held.
         let comes_of = |code: Code| {
             contents.iter().any(|it| {

@@ -54,22 +54,26 @@ impl Oracle {
         // Of what was shown while nothing changed, what was told later counts.
         let next_move = self.moves.partition_point(|it| *it <= since);
         let next_move = self.moves.get(next_move).copied().unwrap_or(u64::MAX);
+        let mut rival = None;
         let session = &mut self.sessions[session];
         if !session.live {
             return;
         }
         let entries = session.entries.entry(file).or_default();
-        if seen.is_some()
-            && entries
-                .last()
-                .is_some_and(|it| it.seen.is_some() && it.since > since && it.since >= next_move)
-        {
-            return;
+        let newer = entries
+            .last()
+            .filter(|it| seen.is_some() && it.seen.is_some() && it.since > since);
+        if let Some(newer) = newer {
+            if newer.since >= next_move {
+                return;
+            }
+            rival = Some(newer.seen.clone());
         }
         entries.push(Noted {
             at,
             since,
             seen,
+            rival,
             turn,
         });
         session.told.insert(file, Status::Fresh);
@@ -115,12 +119,15 @@ impl Oracle {
         let first = entries.partition_point(|it| it.at <= call.head);
         let known =
             (first..=entries.len()).map(|n| entries[..n].iter().rfind(is_old)?.seen.clone());
+        let counting = &entries[first.saturating_sub(1)..];
+        let rivals = counting.iter().filter(is_old);
+        let rivals = rivals.filter_map(|it| it.rival.clone());
         let own = self
             .unknown
             .iter()
             .filter(|it| it.session == session && it.file == file && self.has_landed(it))
             .map(|it| Some(it.content.clone()));
-        known.chain(own).collect()
+        known.chain(rivals).chain(own).collect()
     }
 
     /// A call changes a file that holds this: it may.

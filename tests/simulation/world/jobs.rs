@@ -131,7 +131,7 @@ impl World {
         else {
             return Ok(());
         };
-        if commit.is_some() {
+        if matches!(outcome, Outcome::Committed(Ok(()))) {
             self.oracle.moved();
         }
         match (commit, &outcome) {

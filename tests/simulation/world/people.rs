@@ -60,7 +60,14 @@ impl World {
         if self.trace {
             trace(&format!("    {message:?}"));
         }
-        if !matches!(message, Message::Answer { .. }) {
+        let is_change = match &message {
+            Message::Opened { .. } | Message::Closed { .. } | Message::Garbled { .. } => true,
+            Message::Changed { file, changes, .. } => {
+                !changes.is_empty() && !self.oracle.is_desynced(*file)
+            }
+            Message::State { .. } | Message::Saved { .. } | Message::Answer { .. } => false,
+        };
+        if is_change {
             self.oracle.moved();
         }
         let event = match message {
