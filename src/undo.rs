@@ -94,12 +94,20 @@ impl UndoJob {
                             text: self.before.raw(splice.range.clone()),
                         })
                     }
-                    (Some(_), None, _) | (Some(_), Some(_), Ordering::Greater) => {
+                    (Some(_), None, _) => {
+                        n_undone += 1;
+                        None
+                    }
+                    (Some(undone), Some(ours), Ordering::Greater)
+                        if undone.start <= ours.start && ours.end <= undone.end =>
+                    {
                         n_undone += 1;
                         None
                     }
                     // A human's text stands there, or it cannot be told whose it is.
-                    (Some(_), Some(_), Ordering::Equal) | (None, None, _) => None,
+                    (Some(_), Some(_), Ordering::Greater | Ordering::Equal) | (None, None, _) => {
+                        None
+                    }
                 }
             })
             .collect();
@@ -236,6 +244,17 @@ mod tests {
             "1\n",
             Outcome::Applied,
             "one\n",
+        );
+    }
+
+    #[test]
+    fn where_the_old_and_the_new_text_stand_apart_it_cannot_be_told_whose_is_which() {
+        check(
+            "one",
+            &[("ne", "x")],
+            "oone\nx",
+            Outcome::KeptHuman,
+            "oone\nx",
         );
     }
 

@@ -61,8 +61,9 @@ pub(super) struct ChangeCall {
     pub(super) staged: Option<JobId>,
     /// When each file of the plan came to hold what was planned, in the workspace's sequence.
     pub(super) done_at: BTreeMap<usize, u64>,
-    /// Files that the editor opened while the disk changed them, and that the disk has changed back.
-    pub(super) opened: BTreeSet<usize>,
+    /// Once the disk has taken back what it could of a commit: the files that the editor opened since it was granted, and
+    /// that may show what was taken back.
+    pub(super) opened: Option<BTreeSet<usize>>,
     /// It cannot be done as a whole, and is being taken back.
     pub(super) rollback: Option<Box<Rollback>>,
 }
@@ -121,6 +122,12 @@ impl ChangeCall {
             &plan.result.path,
         )
     }
+}
+
+/// Why a file that an editor shows is not deleted or renamed.
+pub(super) fn open() -> FsError {
+    let remedy = "close it in the editor, or ask the user to";
+    FsError::new(Code::FsOpen, "it is open in the editor", remedy)
 }
 
 /// Why a file is not changed that an editor shows and does not sync.
@@ -200,7 +207,7 @@ impl Workspace {
             marks: Vec::new(),
             staged: None,
             done_at: BTreeMap::new(),
-            opened: BTreeSet::new(),
+            opened: None,
             rollback: None,
         };
         let id = new.id;
@@ -268,7 +275,7 @@ impl Workspace {
         }
         change.attempts += 1;
         change.done_at.clear();
-        change.opened.clear();
+        change.opened = None;
         self.gather(id, call);
         Ok(())
     }

@@ -22,8 +22,8 @@ use crate::{
     disk::{DiskChange, DiskFailure},
     error::{Code, Failure, FsError},
     protocol::{
-        ApplyResult, Author, Change, ContentChange, Guard, LedgerEntry, Operation, ReadResult,
-        Seen, Status, Via,
+        ApplyResult, Author, Change, ContentChange, EolKind, ExportedEntry, Guard, LedgerEntry,
+        LedgerResult, OpenSessionResult, Operation, ReadResult, Seen, Status, Via,
     },
     version::Version,
     workspace::{Answer, AskId, Millis},
@@ -35,7 +35,7 @@ use super::{
     editor::{Applied, Ask},
     files::{self, N_FILES, UNTITLED},
     plan::{self, Content, version},
-    text::{BOM, Wire, fold, splits_pair, view},
+    text::{BOM, Wire, eol, fold, splits_pair, view},
 };
 
 use invariant::broken;
@@ -49,6 +49,8 @@ type Shared = Option<Rc<str>>;
 struct Was {
     at: u64,
     content: Shared,
+    /// The line ends, and whether there is a byte order mark.
+    marks: (EolKind, bool),
     /// Instance and LSP version, of an open document.
     tag: Option<(u32, i32)>,
 }
@@ -147,8 +149,15 @@ struct Noted {
     /// None: unseen.
     seen: Option<Shared>,
     /// What was seen before it, but taken later: nobody can tell from outside which of the two counts.
-    rival: Option<Option<Shared>>,
+    rival: Option<Rival>,
     turn: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+struct Rival {
+    since: u64,
+    /// None: unseen.
+    seen: Option<Shared>,
 }
 
 /// A session.
@@ -160,23 +169,23 @@ pub(super) struct SessionTruth {
     told: BTreeMap<u8, Status>,
 }
 
+/// What a host says that its model was shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// What is there.
+    Current,
+    Version(Version),
+    /// What a document held at an earlier LSP version.
+    Lost,
+}
+
 #[derive(Debug)]
 pub(super) enum Kind {
-    Read {
-        file: u8,
-    },
-    Change {
-        changes: Vec<Change>,
-        dry_run: bool,
-    },
-    /// None: what is there.
-    Observe {
-        file: u8,
-        version: Option<Version>,
-    },
-    Forget {
-        file: Option<u8>,
-    },
+    Read { file: u8 },
+    Change { changes: Vec<Change>, dry_run: bool },
+    Observe { file: u8, said: Said },
+    Import { entries: Vec<ExportedEntry> },
+    Forget { file: Option<u8> },
     Ledger,
     Other,
 }
@@ -259,6 +268,8 @@ struct DiskPart {
     is_out: bool,
     /// When the disk was done, whatever came of it.
     over: Option<u64>,
+    /// When it was known that the commit failed, and not all is as it was.
+    failed: Option<u64>,
     /// What stays of a commit that failed.
     left: BTreeSet<u8>,
     /// A document went away with its unsaved part of the call while the disk was at it.
@@ -390,6 +401,12 @@ impl Oracle {
         let files = match &kind {
             Kind::Read { file } | Kind::Observe { file, .. } => vec![*file],
             Kind::Change { changes, .. } => plan::files_of(changes),
+            Kind::Import { entries } => {
+                let mut files: Vec<u8> = entries.iter().map(|it| plan::file_of(&it.path)).collect();
+                files.sort_unstable();
+                files.dedup();
+                files
+            }
             Kind::Forget { .. } | Kind::Ledger | Kind::Other => Vec::new(),
         };
         let was_open = files.iter().all(|it| self.mirror(*it).is_some());

@@ -128,3 +128,76 @@ fn a_file_that_an_editor_does_not_sync_is_refused_as_open_also_when_it_came_late
     ]);
     check(Setup::STRICT, &["one\n", "two\n"], actions);
 }
+
+#[test]
+fn a_file_opened_while_it_is_committed_leaves_no_other_change_untold() {
+    let mut actions = vec![
+        OpenSession { session: 0 },
+        Open { file: 0 },
+        Deliver,
+        read(0, 0),
+    ];
+    actions.extend([
+        change(0, &[edit(0, 0, 1, "x"), write(1, "new")]),
+        work(0, Luck::Good),
+        Finish { nth: 0 },
+        work(0, Luck::Good),
+        Finish { nth: 0 },
+        handle(0, Manner::Right(Exact)),
+        Open { file: 1 },
+        Deliver,
+        Deliver,
+    ]);
+    check(QUIET, &["one\n"], actions);
+}
+
+#[test]
+fn what_a_commit_took_back_is_taken_back_where_its_opening_is_told_late_too() {
+    let mut actions = edit_of_open_and_closed();
+    actions.extend([
+        work(0, Luck::Good),
+        Finish { nth: 0 },
+        handle(0, Manner::Right(Exact)),
+        Deliver,
+        Deliver,
+        Begin { nth: 0 },
+        Open { file: 1 },
+        work(0, Luck::Bad(0)),
+        Finish { nth: 0 },
+    ]);
+    check(Setup::STRICT, &["one\n", "two\n"], actions);
+}
+
+#[test]
+fn a_part_that_stays_on_disk_is_told_although_its_buffer_was_closed_unsaved() {
+    let mut actions = commit_of_two([0, 1]);
+    actions.extend([
+        work(0, Luck::Stuck(1)),
+        Open { file: 0 },
+        Deliver,
+        Finish { nth: 0 },
+        handle(0, Manner::Right(Exact)),
+        close(0, false),
+    ]);
+    check(Setup::STRICT, &["one\n", "two\n"], actions);
+}
+
+#[test]
+fn a_file_that_was_to_be_renamed_and_is_open_by_now_is_named_as_that() {
+    let mut actions = open_and_read();
+    actions.extend(read_of_disk(1));
+    actions.extend(read_of_disk(2));
+    let steps = [Step::Rename { file: 1, to: 2 }, write(2, "x"), write(0, "")];
+    actions.push(change(0, &steps));
+    for _ in 0..2 {
+        actions.extend([work(0, Luck::Good), Finish { nth: 0 }]);
+    }
+    actions.extend(editor_works(1));
+    actions.extend([
+        work(0, Luck::Good),
+        Finish { nth: 0 },
+        Open { file: 1 },
+        Deliver,
+    ]);
+    check(Setup::STRICT, &["one\n", "two\n"], actions);
+}

@@ -199,6 +199,14 @@ impl Oracle {
         Ok(())
     }
 
+    /// The commit is known to have failed, and not all is as it was.
+    pub(in crate::simulation) fn half_committed(&mut self, staged: u64) {
+        let at = self.tick();
+        let id = self.staged[&staged];
+        let call = self.calls.get_mut(&id).expect("it is there");
+        call.disk.failed = Some(at);
+    }
+
     /// The commit is known to have failed, with all as it was: the call may begin again, or be aborted.
     pub(in crate::simulation) fn not_committed(&mut self, staged: u64) {
         let id = self.staged[&staged];
@@ -271,8 +279,9 @@ impl Oracle {
             let is = |it: &Shared, what: &Content| it.as_deref() == what.as_deref();
             let now: Vec<Shared> = if let Some(mirror) = &truth.mirror {
                 let shown = Some(Rc::from(view(&mirror.text)));
-                // A file that is not there is shown as an empty one.
-                let is_not_there = mirror.text.is_empty() && truth.disk.is_none();
+                // A file that is not there is shown as an empty one, or as what it was before it went.
+                let is_not_there =
+                    truth.disk.is_none() && (mirror.text.is_empty() || before.is_none());
                 let absent = is_not_there.then_some(None);
                 std::iter::once(shown).chain(absent).collect()
             } else {

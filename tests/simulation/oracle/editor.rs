@@ -14,8 +14,14 @@ impl Oracle {
             .mirror
             .as_ref()
             .map_or(truth.disk.as_deref(), |it| Some(it.text.as_str()));
+        let marks = marks(raw.unwrap_or_default());
         let content = raw.map(view).map(|it| self.learn(&it));
-        self.file(file).was.push(Was { at, content, tag });
+        self.file(file).was.push(Was {
+            at,
+            content,
+            marks,
+            tag,
+        });
     }
 
     pub(in crate::simulation) fn disk_is(&mut self, file: u8, raw: Option<&str>) {
@@ -29,6 +35,7 @@ impl Oracle {
         truth.was_on_disk.push(Was {
             at,
             content,
+            marks: marks(raw.unwrap_or_default()),
             tag: None,
         });
         if truth.mirror.is_none() {
@@ -116,7 +123,7 @@ impl Oracle {
         match state {
             State::ReadOnly(is) if truth.mirror.is_some() => truth.read_only.set(at, is),
             State::Conflict(is) if truth.mirror.is_some() => truth.conflict.set(at, is),
-            State::ReadOnly(_) | State::Conflict(_) => {}
+            State::ReadOnly(_) | State::Conflict(_) | State::Lf => {}
             State::Unsynced(is) => truth.unsynced.set(at, is),
         }
     }
@@ -161,6 +168,7 @@ impl Oracle {
                 .expect("the editor reports what it did");
             self.note(file);
             self.reach(file);
+            self.undo(file);
         }
         if let Some(mirror) = &mut self.file(file).mirror
             && changes.is_empty()
@@ -190,6 +198,18 @@ impl Oracle {
         }
     }
 
+    /// Notes that a human has undone what a call did.
+    fn undo(&mut self, file: u8) {
+        let truth = &self.files[usize::from(file)];
+        let Some(mirror) = &truth.mirror else { return };
+        for call in self.calls.values_mut().filter(|it| it.answered.is_none()) {
+            let has_been = call.reached.contains_key(&file);
+            if let Some((before, _, is_undone)) = call.landed.get_mut(&file) {
+                *is_undone |= has_been && mirror.text == *before;
+            }
+        }
+    }
+
     /// Notes that a document is what a call planned.
     pub(super) fn reach(&mut self, file: u8) {
         let at = self.clock;
@@ -214,4 +234,8 @@ impl Oracle {
             }
         }
     }
+}
+
+fn marks(raw: &str) -> (EolKind, bool) {
+    (eol(raw), raw.starts_with(BOM))
 }

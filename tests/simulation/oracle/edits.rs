@@ -170,7 +170,9 @@ impl Oracle {
             return;
         };
         let Ok(answer) = answer else { return };
-        let document = &answer["documents"][files::uri(file)];
+        let named = answer["documents"].as_object().into_iter().flatten();
+        let mut document = named.filter(|it| files::of_uri(it.0) == file);
+        let document = document.next_back().map_or(&Value::Null, |it| it.1);
         let number = |name: &str| document[name].as_i64();
         if let (Some(instance), Some(version)) = (number("instance"), number("version")) {
             call.floor = Some((

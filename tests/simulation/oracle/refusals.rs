@@ -15,6 +15,11 @@ impl Oracle {
                 broken(Invariant::Text, err.message())
             };
         }
+        if let (Kind::Import { .. }, Some(session)) = (&call.kind, call.session) {
+            // Nobody has been told that it is open.
+            self.sessions[session].live = false;
+            return Ok(());
+        }
         if let Kind::Read { file } = call.kind {
             match err.code {
                 Code::FsNotFound if file != UNTITLED => {
@@ -80,7 +85,7 @@ impl Oracle {
             );
         }
         let is_undecided = call.committed.is_none() && !call.is_rollback;
-        if err.code == Code::FsPartiallyApplied && is_undecided {
+        if err.code == Code::FsPartiallyApplied && is_undecided && !self.setup.liar {
             // What was saved and closed since is on disk as a human wants it.
             let untouched = call.landed.iter().find(|(file, landed)| {
                 let mirror = self.mirror(**file);

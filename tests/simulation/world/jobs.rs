@@ -139,6 +139,7 @@ impl World {
             (Some(staged), Outcome::Committed(Err(failure))) if failure.rolled_back => {
                 self.oracle.not_committed(staged);
             }
+            (Some(staged), Outcome::Committed(Err(_))) => self.oracle.half_committed(staged),
             _ => {}
         }
         if self.trace {

@@ -70,6 +70,7 @@ impl World {
         if is_change {
             self.oracle.moved();
         }
+        let escaped = self.setup.escaped;
         let event = match message {
             Message::Opened {
                 file,
@@ -79,7 +80,7 @@ impl World {
             } => {
                 self.oracle.opened(file, instance, lsp_version, &text);
                 Event::Opened {
-                    uri: files::uri(file).to_string(),
+                    uri: files::uri_as(file, escaped).to_string(),
                     key: files::key(file),
                     lsp_version,
                     text,
@@ -92,8 +93,9 @@ impl World {
                 human,
             } => {
                 self.oracle.changed(file, lsp_version, &changes, human);
+                let is_odd = lsp_version % 2 == 1;
                 Event::Changed {
-                    uri: files::uri(file).to_string(),
+                    uri: files::uri_as(file, escaped && is_odd).to_string(),
                     lsp_version,
                     changes: Some(changes),
                 }
@@ -155,6 +157,7 @@ fn document_state(file: u8, state: State) -> DocumentState {
         State::ReadOnly(is) => told.read_only = Some(is),
         State::Conflict(is) => told.conflict = Some(is),
         State::Unsynced(is) => told.unsynced = Some(is),
+        State::Lf => told.eol = Some(EolKind::Lf),
     }
     told
 }
