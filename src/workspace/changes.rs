@@ -4,7 +4,10 @@
 //! committed only if they still hold that; and it is answered once. Its commit point is the first `applyEdit` sent or
 //! the disk commit granted: before it a cancel takes back everything, after it nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use serde_json::Value;
 
@@ -20,7 +23,7 @@ use super::{
 };
 use crate::{
     containment::Roots,
-    disk::{DiskError, DiskErrorKind},
+    disk::{DiskChange, DiskError, DiskErrorKind},
     error::{Code, Failure, FsError},
     ledger::{Entry, Observation},
     path::{FileKey, Lookups},
@@ -57,6 +60,9 @@ pub(super) struct ChangeCall {
     pub(super) plan: Plan,
     /// The documents as they were planned on: URI, instance, generation.
     pub(super) marks: Vec<(String, u32, u64)>,
+    /// Files taken for what the session saw last, without a look: the disk compares them before it changes anything.
+    /// None: that did not hold, or nothing would be compared; so all are looked at.
+    remembered: Option<BTreeSet<usize>>,
     /// The job that staged the changes of closed files; they have to be committed or aborted.
     pub(super) staged: Option<JobId>,
     /// When each file of the plan came to hold what was planned, in the workspace's sequence.
@@ -96,6 +102,11 @@ impl ChangeCall {
     pub(super) fn barrier_ms(&self, now: Millis) -> Millis {
         let until = self.started.unwrap_or(now) + ANSWER_MS;
         EDIT_BARRIER_MS.min(until.saturating_sub(now))
+    }
+
+    /// Whether some of its files were taken from memory.
+    fn remembers(&self) -> bool {
+        self.remembered.as_ref().is_some_and(|it| !it.is_empty())
     }
 
     /// True while something of the call is out and may take effect.
@@ -205,6 +216,7 @@ impl Workspace {
                 versions: Vec::new(),
             },
             marks: Vec::new(),
+            remembered: (!params.dry_run).then(BTreeSet::new),
             staged: None,
             done_at: BTreeMap::new(),
             opened: None,
@@ -270,10 +282,14 @@ impl Workspace {
             .is_some_and(|it| self.now >= it + SEND_WITHIN_MS);
         // With the session went what it had seen: nothing is left to plan by.
         let is_closed = self.is_closed(call.session.as_ref());
-        if change.attempts >= RETRIES || is_late || is_closed {
+        let is_tired = change.attempts >= RETRIES && !change.remembers();
+        if is_tired || is_late || is_closed {
             return Err(call);
         }
-        change.attempts += 1;
+        if !change.remembers() {
+            change.attempts += 1;
+        }
+        change.remembered = None;
         change.done_at.clear();
         change.opened = None;
         self.gather(id, call);
@@ -372,6 +388,7 @@ impl Workspace {
     }
 
     fn go_on_gathering(&mut self, id: CallId, mut call: Call) {
+        let session = call.session.as_ref();
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
@@ -387,7 +404,12 @@ impl Workspace {
             if let Some((_, document)) = self.document_of(key) {
                 is_waiting |= document.is_checking || document.is_settling;
             } else if gathering.looked[idx].is_none() && !looking.contains(&idx) {
-                if matches!(key, FileKey::Path(_)) {
+                if let Some(remembered) = &mut change.remembered
+                    && let Some(looked) = self.remembered(session, call.turn, key)
+                {
+                    remembered.insert(idx);
+                    gathering.looked[idx] = Some(looked);
+                } else if matches!(key, FileKey::Path(_)) {
                     let job = self.look(JobOwner::Call(id), key.clone(), None);
                     gathering.looks.insert(job, idx);
                 } else {
@@ -435,6 +457,43 @@ impl Workspace {
                 self.calls.insert(id, call);
             }
         }
+    }
+
+    /// A closed file as the session saw it last, unless it is known to be another one now.
+    fn remembered(
+        &self,
+        session: Option<&(String, u64)>,
+        turn: Option<u64>,
+        key: &FileKey,
+    ) -> Option<Looked> {
+        let entry = self.session_of(session)?.ledger.authority(key, turn)?;
+        let Observation::Present(version) = entry.observation else {
+            return None;
+        };
+        let file = self.files.get(key)?;
+        if file.unsynced.is_some() || file.disk != Some(entry.observation) {
+            return None;
+        }
+        let text = entry.snapshot.clone()?;
+        Some(Looked::Text {
+            text,
+            version,
+            alike: false,
+        })
+    }
+
+    /// Whether the disk will compare all files of the plan that nobody has looked at.
+    fn is_compared(change: &ChangeCall, plan: &Plan) -> bool {
+        if !change.remembers() {
+            return true;
+        }
+        let steps = Self::disk_changes(plan);
+        let compared: BTreeSet<&Path> = steps.iter().filter_map(DiskChange::compared).collect();
+        let is_compared = |idx: &usize| match &change.keys[*idx] {
+            FileKey::Path(path) => compared.contains(path.as_path()),
+            FileKey::Uri(_) => false,
+        };
+        change.remembered.iter().flatten().all(is_compared)
     }
 
     /// Takes a snapshot of everything that the plan depends on.
@@ -574,6 +633,15 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
+        let is_founded = match &plan {
+            Ok(plan) => Self::is_compared(change, plan),
+            Err(_) => !change.remembers(),
+        };
+        if !is_founded {
+            change.remembered = None;
+            self.gather(id, call);
+            return;
+        }
         let plan = match plan {
             Ok(plan) => plan,
             Err(err) => {
