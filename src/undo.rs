@@ -60,7 +60,7 @@ impl UndoJob {
 
     fn without_boms(&self) -> Self {
         let n_bom = self.before.view_start();
-        let before = without_bom(&self.before);
+        let before = self.before.without_bom();
         let splices = self.splices.iter().map(|it| {
             let is_first = it.range.start == 0;
             let text = it.text.strip_prefix(BOM).filter(|_| is_first);
@@ -74,7 +74,7 @@ impl UndoJob {
             after: before.apply(&splices),
             before,
             splices,
-            actual: without_bom(&self.actual),
+            actual: self.actual.without_bom(),
         }
     }
 
@@ -123,14 +123,6 @@ impl UndoJob {
             outcome,
         }
     }
-}
-
-fn without_bom(text: &Text) -> Text {
-    let bom = Splice {
-        range: 0..text.view_start(),
-        text: String::new(),
-    };
-    text.apply(&iter::once(bom).collect())
 }
 
 #[cfg(test)]

@@ -67,6 +67,8 @@ pub(super) struct ChangeCall {
     pub(super) staged: Option<JobId>,
     /// When each file of the plan came to hold what was planned, in the workspace's sequence.
     pub(super) done_at: BTreeMap<usize, u64>,
+    /// Files whose new text was in a document since their commit was granted.
+    pub(super) shown: BTreeSet<usize>,
     /// Once the disk has taken back what it could of a commit: the files that the editor opened since it was granted, and
     /// that may show what was taken back.
     pub(super) opened: Option<BTreeSet<usize>>,
@@ -219,6 +221,7 @@ impl Workspace {
             remembered: (!params.dry_run).then(BTreeSet::new),
             staged: None,
             done_at: BTreeMap::new(),
+            shown: BTreeSet::new(),
             opened: None,
             rollback: None,
         };
@@ -291,6 +294,7 @@ impl Workspace {
         }
         change.remembered = None;
         change.done_at.clear();
+        change.shown.clear();
         change.opened = None;
         self.gather(id, call);
         Ok(())

@@ -238,6 +238,7 @@ impl Workspace {
         }
         document.is_checking = look;
         self.documents.insert(uri.to_string(), document);
+        self.note_shown(&key, &opened);
         if look {
             self.look(
                 JobOwner::Opened {
@@ -444,6 +445,7 @@ impl Workspace {
         if let (Some(author), Some(file)) = (author, self.files.get_mut(key)) {
             file.push(author, seq);
         }
+        self.note_shown(key, &text);
         self.touch(key, None);
         Ok(())
     }

@@ -209,6 +209,30 @@ impl Workspace {
         }
     }
 
+    /// A document has got a text. If its file is being changed on disk, that may be the new one; what a human types into
+    /// the old one must not be taken for a part of it later, however alike they are.
+    pub(super) fn note_shown(&mut self, key: &FileKey, text: &Text) {
+        let first = self.files.get(key).and_then(|it| it.queue.front());
+        let Some(Call {
+            kind: CallKind::Change(change),
+            ..
+        }) = first.and_then(|id| self.calls.get_mut(id))
+        else {
+            return;
+        };
+        if !matches!(change.phase, Phase::Committing(_)) && change.opened.is_none() {
+            return;
+        }
+        let plans = change.plan.files.iter().enumerate();
+        let on_disk = plans.filter(|it| it.1.key == *key && it.1.result.via == Via::Disk);
+        for (idx, plan) in on_disk {
+            let after = plan.after.as_ref().map(Text::without_bom);
+            if after.is_some_and(|it| it.same(&text.without_bom())) {
+                change.shown.insert(idx);
+            }
+        }
+    }
+
     /// The editor's part is done, and a file that was to be changed on disk is open now.
     fn opened_before_commit(&mut self, id: CallId, mut call: Call) {
         let CallKind::Change(change) = &mut call.kind else {
@@ -448,6 +472,7 @@ impl Workspace {
                 && plan.operation == Operation::Update
                 && !plan.is_noop()
                 && !opened.contains(&idx)
+                && change.shown.contains(&idx)
                 && !change.done_at.contains_key(&idx)
                 && plan.before.as_ref().is_some_and(is_changed)
             {

@@ -9,10 +9,7 @@ fn commit_of_two(files: [u8; 2]) -> Vec<Action> {
         actions.extend(read_of_disk(file));
     }
     actions.push(change(0, &files.map(|it| edit(it, 0, 1, "x"))));
-    // Both are looked at, then both changes are staged.
-    for _ in 0..3 {
-        actions.extend([work(0, Luck::Good), Finish { nth: 0 }]);
-    }
+    actions.extend([work(0, Luck::Good), Finish { nth: 0 }]);
     actions
 }
 
@@ -21,9 +18,7 @@ fn edit_of_open_and_closed() -> Vec<Action> {
     let mut actions = open_and_read();
     actions.extend(read_of_disk(1));
     actions.push(change(0, &[edit(0, 0, 1, "x"), edit(1, 0, 1, "x")]));
-    for _ in 0..2 {
-        actions.extend([work(0, Luck::Good), Finish { nth: 0 }]);
-    }
+    actions.extend([work(0, Luck::Good), Finish { nth: 0 }]);
     actions.extend(editor_works(2));
     actions
 }
@@ -84,10 +79,9 @@ fn what_another_program_wrote_is_not_taken_back_from_a_document_that_was_loaded_
         meddle(0, Behind::Append("one\n")),
         change(0, &[write(0, "one"), write(1, "two\n")]),
     ]);
-    for _ in 0..2 {
-        actions.extend([work(0, Luck::Good), Finish { nth: 0 }]);
-    }
     actions.extend([
+        work(0, Luck::Good),
+        Finish { nth: 0 },
         handle(0, Manner::Right(Exact)),
         reload(0, true),
         Deliver,
@@ -99,14 +93,41 @@ fn what_another_program_wrote_is_not_taken_back_from_a_document_that_was_loaded_
 }
 
 #[test]
+fn what_a_human_typed_into_the_old_text_is_no_part_of_a_commit_that_failed() {
+    let mut actions = vec![OpenSession { session: 0 }];
+    actions.extend(read_of_disk(0));
+    let step = Step::Write {
+        file: 0,
+        text: "a",
+        keep: true,
+    };
+    actions.push(change(0, &[step]));
+    // The change is staged, and by the time of the commit the human has saved.
+    actions.extend([
+        work(0, Luck::Good),
+        Open { file: 0 },
+        Type {
+            file: 0,
+            at: 0,
+            text: "\n",
+        },
+        Save { file: 0 },
+        Finish { nth: 0 },
+    ]);
+    for reloaded in [None, Some(reload(0, true))] {
+        let actions = actions.iter().cloned().chain(reloaded);
+        check(Setup::STRICT, &["aaa\naaa"], actions.collect());
+    }
+}
+
+#[test]
 fn what_a_commit_took_back_is_taken_back_where_the_editor_shows_it_without_its_byte_order_mark() {
     let mut actions = vec![OpenSession { session: 0 }];
     actions.extend(read_of_disk(0));
     actions.push(change(0, &[write(0, "\n")]));
-    for _ in 0..2 {
-        actions.extend([work(0, Luck::Good), Finish { nth: 0 }]);
-    }
     actions.extend([
+        work(0, Luck::Good),
+        Finish { nth: 0 },
         Begin { nth: 0 },
         Open { file: 0 },
         Deliver,
