@@ -117,8 +117,10 @@ pub struct FilePlan {
     pub file: usize,
     /// Which file it is; of a rename the new one.
     pub key: FileKey,
-    /// The file that is renamed to `key`.
+    /// The file that is renamed to `key`, where nothing was.
     pub renamed_from: Option<FileKey>,
+    /// The file that is moved to `key`, in the place of another one that the call deletes or moves on.
+    pub moved_from: Option<FileKey>,
     /// What is done.
     pub operation: Operation,
     /// The raw text before; none: the file is created.

@@ -312,6 +312,7 @@ fn delete(job: &PlanJob, idx: usize, text: &Text, version: Option<Version>) -> F
         file: idx,
         key: file.key.clone(),
         renamed_from: None,
+        moved_from: None,
         operation: Operation::Delete,
         before: Some(text.clone()),
         after: None,
@@ -366,6 +367,8 @@ fn update(
         diff::diff(before, &working.text)
     };
     let mut plan = changed(job, idx, before, &working.text, splices, Operation::Update);
+    let moved_from = working.base.filter(|from| *from != idx);
+    plan.moved_from = moved_from.map(|from| job.files[from].key.clone());
     fill(&mut plan, &job.files[idx], version, working);
     plan
 }
@@ -421,6 +424,7 @@ fn changed(
         file: idx,
         key: file.key.clone(),
         renamed_from: None,
+        moved_from: None,
         operation,
         before: Some(before.clone()),
         after: Some(after),

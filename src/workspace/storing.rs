@@ -3,7 +3,10 @@
 //! Invariant: a commit is granted only if no document that shows one of its files was opened since it was planned. A
 //! document that goes away with what the same call changed in it, before the commit is done, takes the commit with it.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    path::{Path, PathBuf},
+};
 
 use super::{
     Call, CallId, CallKind, Effect, JobId, JobOwner, Millis, Work, Workspace,
@@ -27,82 +30,118 @@ pub(super) struct Showing {
     deadline: Millis,
 }
 
+/// A closed file that gets another name.
+struct Move {
+    /// The index in the plan of the file under which it is told.
+    teller: usize,
+    from: PathBuf,
+    to: PathBuf,
+    text: Text,
+}
+
 impl Workspace {
     /// The changes of closed files, in an order in which they can be made; each with its index in the plan.
     fn disk_steps(plan: &Plan) -> Vec<(usize, DiskChange)> {
-        let mut steps: Vec<(u8, usize, DiskChange)> = Vec::new();
-        let is_vacated = |key: &FileKey| {
-            plan.files
-                .iter()
-                .any(|it| it.renamed_from.as_ref() == Some(key))
-        };
+        let moves = Self::moves(plan);
+        let sources: HashSet<&Path> = moves.iter().map(|it| it.from.as_path()).collect();
+        let targets: HashMap<&Path, &Text> =
+            moves.iter().map(|it| (it.to.as_path(), &it.text)).collect();
+        let mut deletes = Vec::new();
+        let mut others = Vec::new();
         for (idx, file) in plan.files.iter().enumerate() {
             let FileKey::Path(path) = &file.key else {
                 continue;
             };
-            if file.result.via != Via::Disk || file.is_noop() {
+            if file.result.via != Via::Disk {
                 continue;
             }
+            let moved = targets.get(path.as_path()).copied();
+            let is_moved = sources.contains(path.as_path());
             let path = path.clone();
-            match (
-                file.operation,
-                &file.renamed_from,
-                &file.before,
-                &file.after,
+            if file.operation != Operation::Rename
+                && let Some(expected) = file.before.clone()
+                && !is_moved
+                && (moved.is_some() || file.after.is_none())
+            {
+                let path = path.clone();
+                deletes.push((idx, DiskChange::Delete { path, expected }));
+            }
+            let Some(text) = file.after.clone() else {
+                continue;
+            };
+            let expected = match moved {
+                Some(text) => Some(text.clone()),
+                None => file.before.clone().filter(|_| !is_moved),
+            };
+            let change = match expected {
+                Some(expected) if expected.same(&text) => continue,
+                Some(expected) => DiskChange::Replace {
+                    path,
+                    expected,
+                    text,
+                },
+                None => DiskChange::Create { path, text },
+            };
+            others.push((idx, change));
+        }
+        let renames = moves.iter().map(|it| {
+            let change = DiskChange::Rename {
+                from: it.from.clone(),
+                to: it.to.clone(),
+                expected: it.text.clone(),
+            };
+            (it.teller, change)
+        });
+        deletes.into_iter().chain(renames).chain(others).collect()
+    }
+
+    /// The closed files that are moved, in an order in which each finds its target free. Files that only change places
+    /// are none: nothing is free then.
+    fn moves(plan: &Plan) -> Vec<Move> {
+        let by_path: HashMap<&FileKey, usize> = plan
+            .files
+            .iter()
+            .enumerate()
+            .map(|(idx, it)| (&it.key, idx))
+            .collect();
+        let mut by_source = BTreeMap::new();
+        for (idx, file) in plan.files.iter().enumerate() {
+            let (from, teller) = match (&file.renamed_from, &file.moved_from) {
+                (Some(from), _) => (from, idx),
+                (None, Some(from)) => (from, by_path.get(from).copied().unwrap_or(idx)),
+                (None, None) => continue,
+            };
+            if let (FileKey::Path(from), FileKey::Path(to), Via::Disk, Some(text)) = (
+                from,
+                &file.key,
+                file.result.via,
+                plan.files[teller].before.clone(),
             ) {
-                (Operation::Delete, _, Some(expected), _) => {
-                    steps.push((
-                        0,
-                        idx,
-                        DiskChange::Delete {
-                            path,
-                            expected: expected.clone(),
-                        },
-                    ));
-                }
-                (Operation::Rename, Some(FileKey::Path(from)), Some(expected), Some(text)) => {
-                    let (from, to, expected) = (from.clone(), path.clone(), expected.clone());
-                    if !file.splices.is_empty() {
-                        steps.push((
-                            2,
-                            idx,
-                            DiskChange::Replace {
-                                path,
-                                expected: expected.clone(),
-                                text: text.clone(),
-                            },
-                        ));
-                    }
-                    steps.push((1, idx, DiskChange::Rename { from, to, expected }));
-                }
-                (_, _, Some(expected), Some(text)) if !is_vacated(&file.key) => {
-                    let (expected, text) = (expected.clone(), text.clone());
-                    steps.push((
-                        2,
-                        idx,
-                        DiskChange::Replace {
-                            path,
-                            expected,
-                            text,
-                        },
-                    ));
-                }
-                (_, _, _, Some(text)) => steps.push((
-                    2,
-                    idx,
-                    DiskChange::Create {
-                        path,
-                        text: text.clone(),
+                let (from, to) = (from.clone(), to.clone());
+                by_source.insert(
+                    from.clone(),
+                    Move {
+                        teller,
+                        from,
+                        to,
+                        text,
                     },
-                )),
-                (_, _, _, None) => {}
+                );
             }
         }
-        steps.sort_by_key(|it| it.0);
-        steps
-            .into_iter()
-            .map(|(_, idx, step)| (idx, step))
-            .collect()
+        let mut moves = Vec::new();
+        while let Some(start) = by_source.keys().next().cloned() {
+            let mut chain = Vec::new();
+            let mut at = start.clone();
+            while let Some(next) = by_source.remove(&at) {
+                at.clone_from(&next.to);
+                chain.push(next);
+            }
+            if at != start {
+                moves.extend(chain.into_iter().rev());
+            }
+        }
+        moves
     }
 
     pub(super) fn disk_changes(plan: &Plan) -> Vec<DiskChange> {

@@ -277,6 +277,37 @@ fn rule_6_the_mode_and_the_name_of_a_link_stay() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn rule_6_files_that_are_moved_along_keep_their_modes() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let world = World::new(&[("a", "one\n"), ("b", "two\n"), ("c", "three\n")]);
+    for (path, mode) in [("a", 0o755), ("b", 0o640), ("c", 0o604)] {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(world.root().join(path), mode).unwrap();
+    }
+    let session = world.session_that_read("s", &["a", "b", "c"]);
+    let rename = |from: &str, to: &str| json!({ "kind": "rename", "path": from, "newPath": to });
+    session
+        .apply(json!([
+            { "kind": "delete", "path": "c" },
+            rename("b", "c"),
+            rename("a", "b"),
+            { "kind": "edit", "path": "b", "oldString": "one", "newString": "1" },
+        ]))
+        .unwrap();
+    for (path, mode, text) in [("b", 0o755, "1\n"), ("c", 0o640, "two\n")] {
+        world.check_disk(path, text);
+        let metadata = fs::metadata(world.root().join(path)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o7777, mode, "{path}");
+    }
+    assert!(!world.root().join("a").exists());
+    // What the session knows of them is true: it goes on without reading.
+    session.edit("b", "1", "2").unwrap();
+    session.edit("c", "two", "3").unwrap();
+}
+
 #[test]
 fn rule_7_edits_are_literal() {
     let literals = [
