@@ -21,6 +21,8 @@ mod errors;
 mod fuzz;
 mod grok;
 mod hostile;
+#[cfg(unix)]
+mod killed;
 mod ledger;
 mod lifecycle;
 mod misses;
