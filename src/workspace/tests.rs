@@ -3,6 +3,7 @@
 //! Everything that is on its way stands in one queue; between two of its items the human, or another program, acts.
 //! Then all files are as planned, or none is, or the answer says honestly what each holds; and what was typed is there.
 
+mod late;
 mod reports;
 
 use std::{
