@@ -141,6 +141,17 @@ pub enum DiskChange {
     },
 }
 
+impl DiskChange {
+    /// The file whose content is compared before the change, by the path that it has then.
+    pub fn compared(&self) -> Option<&Path> {
+        match self {
+            Self::Create { .. } => None,
+            Self::Replace { path, .. } | Self::Delete { path, .. } => Some(path),
+            Self::Rename { from, .. } => Some(from),
+        }
+    }
+}
+
 /// Changes that are ready to be committed; dropping them unused aborts them.
 #[derive(Debug)]
 #[must_use]

@@ -197,11 +197,11 @@ impl Ledger {
             }
             if entry.turn.is_some() {
                 before = old.before;
-                if entry.turn != old.entry.turn {
-                    before.push(old.entry);
-                    if before.len() > KEPT_ENTRIES {
-                        before.remove(0);
-                    }
+                before.push(old.entry);
+                // Whoever may rely on what was seen in this turn or a later one may rely on this.
+                before.retain(|it| it.turn < entry.turn);
+                if before.len() > KEPT_ENTRIES {
+                    before.remove(0);
                 }
             }
         }
@@ -414,6 +414,23 @@ mod tests {
         assert_eq!(seen_before(2), None);
         assert_eq!(ledger.all(&key).count(), 1 + KEPT_ENTRIES);
         assert!(ledger.all_mut(&key).map(|it| it.seq).eq((2..=6).rev()));
+    }
+
+    #[test]
+    fn reads_of_one_turn_that_end_late_push_out_nothing_of_the_turns_before() {
+        let key = FileKey::Uri("a:1".into());
+        let mut ledger = Ledger::default();
+        for (seq, turn) in [(1, None), (2, Some(1)), (3, Some(2)), (4, Some(1))] {
+            let entry = entry(seq, Observation::Absent, Lines::default());
+            ledger.observe(key.clone(), Entry { turn, ..entry });
+        }
+        for seq in 5..15 {
+            let entry = entry(seq, Observation::Absent, Lines::default());
+            let turn = Some(1 + seq % 2);
+            ledger.observe(key.clone(), Entry { turn, ..entry });
+        }
+        assert_eq!(ledger.authority(&key, Some(1)).map(|it| it.seq), Some(1));
+        assert_eq!(ledger.authority(&key, Some(2)).map(|it| it.seq), Some(14));
     }
 
     #[test]

@@ -21,7 +21,10 @@ use std::{borrow::Cow, iter, ops::Range, sync::Arc};
 use memchr::memchr;
 use ropey::Rope;
 
-use self::{eol::fold, splice::Splices};
+use self::{
+    eol::fold,
+    splice::{Splice, Splices},
+};
 
 /// The byte order mark.
 pub const BOM: &str = "\u{FEFF}";
@@ -215,6 +218,20 @@ impl Text {
                 *rope == text.as_str()
             }
         }
+    }
+
+    /// The text without its byte order mark: what editors show of it.
+    #[must_use]
+    pub fn without_bom(&self) -> Self {
+        if self.view_start() == 0 {
+            return self.clone();
+        }
+        let mut bom = Splices::default();
+        bom.then(Splice {
+            range: 0..self.view_start(),
+            text: String::new(),
+        });
+        self.apply(&bom)
     }
 
     /// Returns the text with every splice made; a rope shares what it can with this one.

@@ -9,7 +9,7 @@ use std::{cmp::Ordering, iter};
 use crate::{
     protocol::Outcome,
     text::{
-        Text, diff,
+        BOM, Text, diff,
         splice::{Splice, Splices},
     },
 };
@@ -44,6 +44,41 @@ impl UndoJob {
 
     /// Compares.
     pub fn run(&self) -> Undo {
+        let view_start = self.actual.view_start();
+        if [&self.before, &self.after].map(Text::view_start) == [view_start; 2] {
+            return self.compare();
+        }
+        // An editor does not show the byte order mark of a file, and writes it again when it saves.
+        let mut undo = self.without_boms().compare();
+        let moved = |it: &Splice| Splice {
+            range: it.range.start + view_start..it.range.end + view_start,
+            text: it.text.clone(),
+        };
+        undo.splices = undo.splices.iter().map(moved).collect();
+        undo
+    }
+
+    fn without_boms(&self) -> Self {
+        let n_bom = self.before.view_start();
+        let before = self.before.without_bom();
+        let splices = self.splices.iter().map(|it| {
+            let is_first = it.range.start == 0;
+            let text = it.text.strip_prefix(BOM).filter(|_| is_first);
+            Splice {
+                range: it.range.start.saturating_sub(n_bom)..it.range.end.saturating_sub(n_bom),
+                text: text.unwrap_or(&it.text).to_string(),
+            }
+        });
+        let splices = splices.collect::<Splices>().minimise(&before);
+        Self {
+            after: before.apply(&splices),
+            before,
+            splices,
+            actual: self.actual.without_bom(),
+        }
+    }
+
+    fn compare(&self) -> Undo {
         let old_spans: Vec<_> = self.splices.iter().map(|it| it.range.clone()).collect();
         let undone = diff::survivors(&self.before, &self.actual, &old_spans);
         let ours = diff::survivors(&self.after, &self.actual, &self.splices.new_ranges());
@@ -59,12 +94,20 @@ impl UndoJob {
                             text: self.before.raw(splice.range.clone()),
                         })
                     }
-                    (Some(_), None, _) | (Some(_), Some(_), Ordering::Greater) => {
+                    (Some(_), None, _) => {
+                        n_undone += 1;
+                        None
+                    }
+                    (Some(undone), Some(ours), Ordering::Greater)
+                        if undone.start <= ours.start && ours.end <= undone.end =>
+                    {
                         n_undone += 1;
                         None
                     }
                     // A human's text stands there, or it cannot be told whose it is.
-                    (Some(_), Some(_), Ordering::Equal) | (None, None, _) => None,
+                    (Some(_), Some(_), Ordering::Greater | Ordering::Equal) | (None, None, _) => {
+                        None
+                    }
                 }
             })
             .collect();
@@ -152,6 +195,58 @@ mod tests {
             "one 1 2\n",
             Outcome::Applied,
             "one 2\n",
+        );
+    }
+
+    #[test]
+    fn a_byte_order_mark_that_only_one_of_them_has_does_not_matter() {
+        let bom = "\u{FEFF}one\ntwo\n";
+        check(
+            bom,
+            &[("one\n", "")],
+            "two\n",
+            Outcome::Applied,
+            "one\ntwo\n",
+        );
+        check(
+            bom,
+            &[("one\n", "")],
+            "one\ntwo\n",
+            Outcome::RolledBack,
+            "one\ntwo\n",
+        );
+        check(
+            "one\ntwo\n",
+            &[("one\n", "")],
+            "\u{FEFF}two\n",
+            Outcome::Applied,
+            bom,
+        );
+        // A write that takes it away or puts it there is no change for an editor that never shows it.
+        check(
+            bom,
+            &[("\u{FEFF}", "")],
+            "one\ntwo\n",
+            Outcome::RolledBack,
+            "one\ntwo\n",
+        );
+        check(
+            "one\n",
+            &[("one", "\u{FEFF}1")],
+            "1\n",
+            Outcome::Applied,
+            "one\n",
+        );
+    }
+
+    #[test]
+    fn where_the_old_and_the_new_text_stand_apart_it_cannot_be_told_whose_is_which() {
+        check(
+            "one",
+            &[("ne", "x")],
+            "oone\nx",
+            Outcome::KeptHuman,
+            "oone\nx",
         );
     }
 

@@ -6,8 +6,11 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
 };
 
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
@@ -21,9 +24,12 @@ const FILES_MAX: usize = 10_000;
 pub struct Watcher {
     system: RecommendedWatcher,
     /// The one of interest last is at the end.
-    dirs: VecDeque<PathBuf>,
+    dirs: VecDeque<(PathBuf, DirId)>,
     told: Told,
 }
+
+/// The directory itself, whatever its name is: device, inode, and when it was made.
+type DirId = (u64, u64, Option<SystemTime>);
 
 /// What is told of, and what has to be told.
 #[derive(Clone, Default)]
@@ -97,15 +103,22 @@ impl Watcher {
         let Some(dir) = path.parent() else {
             return;
         };
-        // Again, even if it is watched: it may be another directory of the same name.
-        if let Err(err) = self.system.watch(dir, RecursiveMode::NonRecursive) {
+        let Ok(metadata) = fs::metadata(dir) else {
+            return;
+        };
+        let id = (metadata.dev(), metadata.ino(), metadata.created().ok());
+        let known = self.dirs.iter().position(|it| it.0 == dir);
+        let known = known.and_then(|idx| self.dirs.remove(idx));
+        // Again if it is another directory of the same name.
+        if known.is_none_or(|it| it.1 != id)
+            && let Err(err) = self.system.watch(dir, RecursiveMode::NonRecursive)
+        {
             tracing::debug!("{} is not watched: {err}", dir.display());
             return;
         }
-        self.dirs.retain(|it| it != dir);
-        self.dirs.push_back(dir.to_path_buf());
+        self.dirs.push_back((dir.to_path_buf(), id));
         if self.dirs.len() > DIRS_MAX
-            && let Some(oldest) = self.dirs.pop_front()
+            && let Some((oldest, _)) = self.dirs.pop_front()
         {
             self.forget(&oldest);
         }

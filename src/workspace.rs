@@ -260,6 +260,8 @@ impl Workspace {
     pub fn handle(&mut self, now: Millis, event: Event) -> Vec<Effect> {
         self.now = self.now.max(now);
         let next_alarm = self.next_alarm();
+        // Whoever was to be woken is, and has to be told of the next time.
+        let is_awake = matches!(event, Event::Tick);
         match event {
             Event::Started {
                 client,
@@ -305,7 +307,7 @@ impl Workspace {
             self.start_if_first(id);
         }
         if let Some(alarm) = self.next_alarm()
-            && next_alarm.is_none_or(|it| alarm < it || it <= self.now)
+            && (is_awake || next_alarm.is_none_or(|it| alarm < it || it <= self.now))
         {
             self.effects.push(Effect::Wake(alarm));
         }

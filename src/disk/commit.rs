@@ -10,7 +10,7 @@
 use std::{os::fd::OwnedFd, sync::Arc};
 
 use rustix::{
-    fs::{Mode, OFlags},
+    fs::{CWD, Mode, OFlags},
     io::Errno,
 };
 
@@ -44,14 +44,21 @@ pub(super) fn commit(
 
 fn make(transaction: &mut Transaction) -> Result<(), (usize, DiskError)> {
     require_same_dirs(transaction)?;
-    record(transaction, &Record::Verified(transaction.number))?;
+    let verified = Record::Verified(transaction.number);
+    if transaction.needs_journal() {
+        record(transaction, &[verified])?;
+    } else {
+        record(transaction, &[transaction.intent(), verified])?;
+    }
     for step_idx in 0..transaction.steps.len() {
         if transaction.steps[step_idx].state == State::Staged {
             require_not_recalled(transaction, step_idx)?;
             apply(transaction, step_idx).map_err(|error| (step_idx, error))?;
         }
     }
-    record(transaction, &Record::Applied(transaction.number))?;
+    if transaction.needs_journal() {
+        record(transaction, &[Record::Applied(transaction.number)])?;
+    }
     sync(transaction)?;
     // The syncs took time in which somebody who had opened a file before may have written into it.
     for (step_idx, step) in transaction.steps.iter().enumerate() {
@@ -71,8 +78,8 @@ fn require_not_recalled(
     Ok(())
 }
 
-fn record(transaction: &Transaction, record: &Record) -> Result<(), (usize, DiskError)> {
-    transaction.journal.append(record).map_err(journal_failed)
+fn record(transaction: &Transaction, records: &[Record]) -> Result<(), (usize, DiskError)> {
+    transaction.journal.append(records).map_err(journal_failed)
 }
 
 fn journal_failed(err: Errno) -> (usize, DiskError) {
@@ -85,11 +92,11 @@ fn journal_failed(err: Errno) -> (usize, DiskError) {
 /// The directories are held open; somebody may have moved them away under our hands.
 fn require_same_dirs(transaction: &Transaction) -> Result<(), (usize, DiskError)> {
     for dir in transaction.dirs.values() {
-        let is_same = match transaction.fs.open_dir(&dir.path) {
-            Ok(now) => now.stat.id == dir.stat.id,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => false,
+        let is_same = match transaction.fs.stat_at(CWD, dir.path.as_os_str()) {
+            Ok(now) => now.is_some_and(|it| it.id == dir.stat.id),
+            Err(Errno::NOTDIR | Errno::LOOP) => false,
             Err(err) => {
-                let error = DiskError::from_errno(err, "open the directory");
+                let error = DiskError::from_errno(err, "look at the directory");
                 return Err((first_step_in(transaction, dir), error));
             }
         };
@@ -185,7 +192,10 @@ fn require_displaced(fs: &Fs, step: &Step) -> Result<(), DiskError> {
             expected,
             way: Way::RenameCopied(file),
             ..
-        } => match expected.is_in(fs, file) {
+        } => match fs
+            .stat(file)
+            .and_then(|stat| expected.is_in(fs, file, stat.size))
+        {
             Ok(true) => Ok(()),
             Ok(false) => Err(changed()),
             Err(err) => Err(DiskError::from_errno(err, "read the file")),
@@ -209,14 +219,22 @@ fn replace(transaction: &mut Transaction, step_idx: usize) -> Result<(), DiskErr
         expected,
         text,
         original,
+        file: held,
+        displaced,
         ..
-    } = &step.work
+    } = &mut step.work
     else {
         return Ok(());
     };
     let (target, dot) = (&step.target, &step.dot);
     let read_failed = |err| DiskError::from_errno(err, "read the file");
-    let Some((file, stat)) = target.open(&fs, OFlags::RDONLY).map_err(read_failed)? else {
+    let now = target.stat(&fs).map_err(read_failed)?;
+    let opened = match held.take() {
+        // What is held open is what is there; else it has been replaced since it was staged, or changed.
+        Some(file) if now == Some(*original) => Some((file, *original)),
+        _ => target.open(&fs, OFlags::RDONLY).map_err(read_failed)?,
+    };
+    let Some((file, stat)) = opened else {
         return Err(gone());
     };
     if stat.n_links > 1 && original.n_links == 1 {
@@ -227,7 +245,7 @@ fn replace(transaction: &mut Transaction, step_idx: usize) -> Result<(), DiskErr
     }
     // Last, so that only a save within microseconds must be put back. That nothing has touched the file since it was
     // staged is good enough here: what counts is the comparison of what was displaced.
-    if stat != *original && !expected.is_in(&fs, &file).map_err(read_failed)? {
+    if stat != *original && !expected.is_in(&fs, &file, stat.size).map_err(read_failed)? {
         return Err(changed());
     }
     let exchange = || fs.exchange(&target.dir, &dot.name, &target.name);
@@ -240,16 +258,15 @@ fn replace(transaction: &mut Transaction, step_idx: usize) -> Result<(), DiskErr
     }
     let now = fs.stat_at(&dot.dir.fd, &dot.name);
     let is_expected = match now {
-        Ok(Some(now)) if now.id == stat.id => expected.is_in(&fs, &file),
+        Ok(Some(now)) if now.id == stat.id => expected.is_in(&fs, &file, now.size),
         Ok(_) => Ok(false),
         Err(err) => Err(err),
     };
     step.state = State::Applied;
     let error = match is_expected {
         Ok(true) => {
-            if let Work::Replace { displaced, .. } = &mut step.work {
-                *displaced = now.ok().flatten();
-            }
+            *displaced = now.ok().flatten();
+            *held = Some(file);
             return Ok(());
         }
         Ok(false) => changed(),
@@ -303,7 +320,7 @@ fn replace_without_exchange(
     let dir = Arc::clone(&transaction.steps[step_idx].target.dir);
     let old = transaction.new_dot(&dir).map_err(failed)?;
     let second = Record::Second(transaction.number, step_idx, old.path().into());
-    transaction.journal.append(&second).map_err(failed)?;
+    transaction.journal.append(&[second]).map_err(failed)?;
     let step = &mut transaction.steps[step_idx];
     let Work::Replace { expected, way, .. } = &mut step.work else {
         return Ok(());
@@ -340,7 +357,7 @@ fn copy(
         .and_then(|copy| {
             let content = match content.bytes() {
                 Some(_) => content.clone(),
-                None => Content::from(fs.read(file, u64::MAX)?),
+                None => Content::from(fs.read(file, stat.size, u64::MAX)?),
             };
             set_content(fs, &copy, &content)?;
             let has = fs.stat(&copy)?;
@@ -367,7 +384,7 @@ fn overwrite(fs: &Fs, step: &mut Step) -> Result<(), DiskError> {
     let Some((opened, stat)) = step.target.open(fs, OFlags::RDWR).map_err(failed)? else {
         return Err(gone());
     };
-    if !expected.is_in(fs, &opened).map_err(failed)? {
+    if !expected.is_in(fs, &opened, stat.size).map_err(failed)? {
         return Err(changed());
     }
     if let Err(err) = set_content(fs, &opened, text) {

@@ -86,10 +86,10 @@ impl Content {
         })
     }
 
-    fn n_bytes(&self) -> usize {
+    fn n_bytes(&self) -> u64 {
         match (self.bytes(), self.print.get()) {
-            (Some(bytes), _) => bytes.len(),
-            (None, Some(print)) => usize::try_from(print.n_bytes).unwrap_or(usize::MAX),
+            (Some(bytes), _) => bytes.len() as u64,
+            (None, Some(print)) => print.n_bytes,
             (None, None) => 0,
         }
     }
@@ -106,14 +106,17 @@ impl Content {
         }
     }
 
-    /// Whether a file holds exactly this.
-    pub(super) fn is_in(&self, fs: &Fs, file: impl AsFd) -> io::Result<bool> {
+    /// Whether a file of a size holds exactly this.
+    pub(super) fn is_in(&self, fs: &Fs, file: impl AsFd, size: u64) -> io::Result<bool> {
+        if size != self.n_bytes() {
+            return Ok(false);
+        }
         let mut hasher = self.print.get().is_none().then(XxHash3_128::new);
         let Some(bytes) = self.bytes() else {
             return self.is_print_of(fs, file);
         };
         let mut rest = bytes;
-        let is_read = fs.read_blocks(file, bytes.len(), |block| {
+        let is_same = fs.read_blocks(file, size, |block| {
             let Some(tail) = rest.strip_prefix(block) else {
                 return false;
             };
@@ -123,22 +126,20 @@ impl Content {
             }
             true
         })?;
-        let is_same = is_read && rest.is_empty();
         if let (true, Some(hasher)) = (is_same, hasher) {
-            self.print.get_or_init(|| Print::new(bytes.len(), &hasher));
+            self.print
+                .get_or_init(|| Print::new(self.n_bytes(), &hasher));
         }
         Ok(is_same)
     }
 
     fn is_print_of(&self, fs: &Fs, file: impl AsFd) -> io::Result<bool> {
         let mut hasher = XxHash3_128::new();
-        let mut n_bytes = 0;
-        fs.read_blocks(file, self.n_bytes(), |block| {
+        let is_read = fs.read_blocks(file, self.n_bytes(), |block| {
             hasher.write(block);
-            n_bytes += block.len();
             true
         })?;
-        Ok(*self.print() == Print::new(n_bytes, &hasher))
+        Ok(is_read && *self.print() == Print::new(self.n_bytes(), &hasher))
     }
 
     /// Writes this from the start of a file, and returns how much it is; what was behind stays.
@@ -151,15 +152,16 @@ impl Content {
             fs.write_at(file.as_fd(), block, offset)?;
             offset += block.len() as u64;
         }
-        self.print.get_or_init(|| Print::new(bytes.len(), &hasher));
+        self.print
+            .get_or_init(|| Print::new(self.n_bytes(), &hasher));
         Ok(bytes.len())
     }
 }
 
 impl Print {
-    fn new(n_bytes: usize, hasher: &XxHash3_128) -> Self {
+    fn new(n_bytes: u64, hasher: &XxHash3_128) -> Self {
         Self {
-            n_bytes: n_bytes as u64,
+            n_bytes,
             hash: format!("{:032x}", hasher.finish_128()),
         }
     }

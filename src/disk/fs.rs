@@ -5,6 +5,7 @@
 //! these, so a directory that is swapped for a link meanwhile cannot lead a change astray.
 
 use std::{
+    cell::RefCell,
     ffi::{OsStr, OsString},
     fmt,
     os::{
@@ -26,6 +27,11 @@ use super::{DiskError, DiskErrorKind};
 
 /// What is read or written at a time: it stays in the processor's cache while it is compared and hashed.
 pub(super) const BLOCK_BYTES: usize = 64 * 1024;
+
+thread_local! {
+    /// Kept: to get and clear a new one for each file would take longer than to read most files.
+    static BLOCK: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +149,8 @@ pub(super) struct Dir {
     pub(super) fd: OwnedFd,
     pub(super) path: PathBuf,
     pub(super) stat: Stat,
+    /// Else its entries can be used, but neither listed nor synced.
+    is_readable: bool,
 }
 
 impl Fs {
@@ -163,32 +171,48 @@ impl Fs {
 
     /// Opens a directory by a path in which nothing is a symbolic link.
     pub(super) fn open_dir(&self, path: &Path) -> io::Result<Dir> {
-        let fd = self.call(Call::OpenDir, || open_dir_without_links(path))?;
-        self.opened_dir(fd, path.to_path_buf())
+        let opened = self.call(Call::OpenDir, || {
+            or_unreadable(|flags| open_dir_without_links(path, flags))
+        })?;
+        self.opened_dir(opened, path.to_path_buf())
+    }
+
+    /// The same, only to go through it.
+    pub(super) fn pass_dir(&self, path: &Path) -> io::Result<OwnedFd> {
+        self.call(Call::OpenDir, || {
+            open_dir_without_links(path, DIR_FLAGS | GO_THROUGH)
+        })
     }
 
     /// Opens a directory in a directory.
     pub(super) fn open_dir_at(&self, dir: &Dir, name: &OsStr) -> io::Result<Dir> {
-        let flags = DIR_FLAGS | OFlags::NOFOLLOW;
-        let fd = self.call(Call::OpenDir, || {
-            fs::openat(&dir.fd, name, flags, Mode::empty())
+        let opened = self.call(Call::OpenDir, || {
+            or_unreadable(|flags| {
+                fs::openat(&dir.fd, name, flags | OFlags::NOFOLLOW, Mode::empty())
+            })
         })?;
-        self.opened_dir(fd, dir.path.join(name))
+        self.opened_dir(opened, dir.path.join(name))
     }
 
-    fn opened_dir(&self, fd: OwnedFd, path: PathBuf) -> io::Result<Dir> {
+    fn opened_dir(&self, (fd, is_readable): (OwnedFd, bool), path: PathBuf) -> io::Result<Dir> {
         let stat = self.stat(&fd)?;
-        Ok(Dir { fd, path, stat })
+        Ok(Dir {
+            fd,
+            path,
+            stat,
+            is_readable,
+        })
     }
 
     /// Opens a file that was seen to be a regular one; never blocks if it has become something else.
-    pub(super) fn open(&self, dir: &Dir, name: &OsStr, access: OFlags) -> io::Result<OwnedFd> {
+    pub(super) fn open(&self, dir: impl AsFd, name: &OsStr, access: OFlags) -> io::Result<OwnedFd> {
+        let dir = dir.as_fd();
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         self.call(Call::Open, || {
             // A new access time would have to wait for the file system's journal, some milliseconds in the moment
             // in which we can least afford it. Only the owner may do without.
-            match fs::openat(&dir.fd, name, flags | NO_ACCESS_TIME, Mode::empty()) {
-                Err(Errno::PERM) => fs::openat(&dir.fd, name, flags, Mode::empty()),
+            match fs::openat(dir, name, flags | NO_ACCESS_TIME, Mode::empty()) {
+                Err(Errno::PERM) => fs::openat(dir, name, flags, Mode::empty()),
                 result => result,
             }
         })
@@ -230,11 +254,17 @@ impl Fs {
             .map(std::ffi::CString::into_bytes)
     }
 
-    /// Reads a file from its start, but not much more than `limit_bytes`.
-    pub(super) fn read(&self, file: impl AsFd, limit_bytes: u64) -> io::Result<Vec<u8>> {
-        let size = self.stat(file.as_fd())?.size.min(limit_bytes);
-        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-        while bytes.len() as u64 <= limit_bytes {
+    /// Reads a file from its start: `n_bytes`, or to its end if that comes before. Of a file that claims to be empty,
+    /// as those do which the system makes up when they are read: to its end, but not much more than `limit_bytes`.
+    pub(super) fn read(
+        &self,
+        file: impl AsFd,
+        n_bytes: u64,
+        limit_bytes: u64,
+    ) -> io::Result<Vec<u8>> {
+        let n_bytes = usize::try_from(n_bytes).map_err(|_| Errno::FBIG)?;
+        let mut bytes = Vec::with_capacity(n_bytes);
+        while bytes.len() < n_bytes || (n_bytes == 0 && bytes.len() as u64 <= limit_bytes) {
             if bytes.len() == bytes.capacity() {
                 bytes.reserve(BLOCK_BYTES);
             }
@@ -259,29 +289,28 @@ impl Fs {
         io::pread(file, buffer, offset)
     }
 
-    /// Shows a file to `f` in blocks, from its start, until `f` has seen enough; whether it has seen all of it.
-    ///
-    /// `n_bytes` is about as long as the file is.
+    /// Shows the first `n_bytes` of a file to `f` in blocks, until `f` has seen enough; whether it has seen all of it.
     pub(super) fn read_blocks(
         &self,
         file: impl AsFd,
-        n_bytes: usize,
+        n_bytes: u64,
         mut f: impl FnMut(&[u8]) -> bool,
     ) -> io::Result<bool> {
-        let mut block = vec![0; BLOCK_BYTES.min(n_bytes + 1)];
-        let mut offset = 0;
-        loop {
-            let n_read = self.call(Call::Read, || {
-                io::pread(file.as_fd(), &mut block[..], offset)
-            })?;
-            if n_read == 0 {
-                return Ok(true);
+        BLOCK.with_borrow_mut(|all| {
+            all.resize(BLOCK_BYTES, 0);
+            let mut offset = 0;
+            while offset < n_bytes {
+                let n_wanted = usize::try_from(n_bytes - offset).unwrap_or(BLOCK_BYTES);
+                let block = &mut all[..n_wanted.min(BLOCK_BYTES)];
+                let n_read =
+                    self.call(Call::Read, || io::pread(file.as_fd(), &mut *block, offset))?;
+                if n_read == 0 || !f(&block[..n_read]) {
+                    return Ok(false);
+                }
+                offset += n_read as u64;
             }
-            if !f(&block[..n_read]) {
-                return Ok(false);
-            }
-            offset += n_read as u64;
-        }
+            Ok(true)
+        })
     }
 
     /// Writes at a byte of a file; what is behind stays.
@@ -359,18 +388,13 @@ impl Fs {
 
     /// Makes the entries of a directory durable, where it can be read.
     pub(super) fn sync_dir(&self, dir: &Dir) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = self.call(Call::OpenDir, || {
-            fs::openat(&dir.fd, ".", flags, Mode::empty())
-        });
-        match opened {
-            Ok(file) => match self.sync(file) {
-                // Some network file systems sync directories by themselves, and say so like this.
-                Err(Errno::INVAL) => Ok(()),
-                result => result,
-            },
-            Err(Errno::ACCESS) => Ok(()),
-            Err(err) => Err(err),
+        if !dir.is_readable {
+            return Ok(());
+        }
+        match self.sync(&dir.fd) {
+            // Some network file systems sync directories by themselves, and say so like this.
+            Err(Errno::INVAL) => Ok(()),
+            result => result,
         }
     }
 
@@ -473,35 +497,40 @@ const NO_ACCESS_TIME: OFlags = OFlags::NOATIME;
 #[cfg(not(target_os = "linux"))]
 const NO_ACCESS_TIME: OFlags = OFlags::empty();
 
-#[cfg(target_os = "linux")]
-const DIR_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-#[cfg(not(target_os = "linux"))]
+/// Opens a directory to be read, or else only to be gone through; whether it can be read.
+fn or_unreadable(open: impl Fn(OFlags) -> io::Result<OwnedFd>) -> io::Result<(OwnedFd, bool)> {
+    match open(DIR_FLAGS) {
+        Ok(dir) => Ok((dir, true)),
+        Err(Errno::ACCESS) => Ok((open(DIR_FLAGS | GO_THROUGH)?, false)),
+        Err(err) => Err(err),
+    }
+}
+
 const DIR_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
 #[cfg(target_os = "linux")]
-fn open_dir_without_links(path: &Path) -> io::Result<OwnedFd> {
+const GO_THROUGH: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const GO_THROUGH: OFlags = OFlags::empty();
+
+#[cfg(target_os = "linux")]
+fn open_dir_without_links(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     use rustix::fs::ResolveFlags;
 
-    match fs::openat2(
-        CWD,
-        path,
-        DIR_FLAGS,
-        Mode::empty(),
-        ResolveFlags::NO_SYMLINKS,
-    ) {
+    match fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         // Before Linux 5.6, or forbidden in a container.
         Err(Errno::NOSYS | Errno::PERM) => {
-            fs::openat(CWD, path, DIR_FLAGS | OFlags::NOFOLLOW, Mode::empty())
+            fs::openat(CWD, path, flags | OFlags::NOFOLLOW, Mode::empty())
         }
         result => result,
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_dir_without_links(path: &Path) -> io::Result<OwnedFd> {
-    fs::openat(CWD, path, DIR_FLAGS | OFlags::NOFOLLOW, Mode::empty())
+fn open_dir_without_links(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    fs::openat(CWD, path, flags | OFlags::NOFOLLOW, Mode::empty())
 }
 
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]

@@ -37,6 +37,9 @@ use super::{
 /// How the files of journals end; with the version of their format, so that each reads only what it understands.
 const SUFFIX: &str = ".journal1";
 
+/// From this length on it is emptied when nothing is under way; each time would cost more than a line.
+const N_BYTES_KEPT: u64 = 64 * 1024;
+
 /// A line of a journal, about the transaction of that number.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -189,7 +192,7 @@ impl Journal {
 
     /// Takes over a journal whose owner is gone; none if it is not, or somebody else has been faster.
     pub(super) fn adopt(fs: &Fs, dir: Dir, id: &str) -> io::Result<Option<(Self, Vec<Record>)>> {
-        let file = match fs.open(&dir, &file_name(id), OFlags::RDWR) {
+        let file = match fs.open(&dir.fd, &file_name(id), OFlags::RDWR) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
             Err(err) => return Err(err),
@@ -197,7 +200,7 @@ impl Journal {
         if !fs.try_lock(&file)? || fs.stat(&file)?.n_links == 0 {
             return Ok(None);
         }
-        let bytes = fs.read(&file, u64::MAX)?;
+        let bytes = fs.read(&file, fs.stat(&file)?.size, u64::MAX)?;
         let (records, n_bytes) = parse(&bytes);
         let state = State {
             n_bytes: n_bytes as u64,
@@ -246,20 +249,23 @@ impl Journal {
         format!(".abreast.{}.{n}", self.id).into()
     }
 
-    pub(super) fn append(&self, record: &Record) -> io::Result<()> {
+    pub(super) fn append(&self, records: &[Record]) -> io::Result<()> {
         let state = &mut *self.state();
         while let Some(&number) = state.unrecorded.last() {
             self.end(state, number)?;
             state.unrecorded.pop();
         }
-        self.append_to(state, record)
+        self.append_to(state, records)
     }
 
-    fn append_to(&self, state: &mut State, record: &Record) -> io::Result<()> {
-        let mut line = serde_json::to_vec(record).map_err(|_| Errno::INVAL)?;
-        line.push(b'\n');
-        self.fs.write_at(&self.file, &line, state.n_bytes)?;
-        state.n_bytes += line.len() as u64;
+    fn append_to(&self, state: &mut State, records: &[Record]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for record in records {
+            serde_json::to_writer(&mut lines, record).map_err(|_| Errno::INVAL)?;
+            lines.push(b'\n');
+        }
+        self.fs.write_at(&self.file, &lines, state.n_bytes)?;
+        state.n_bytes += lines.len() as u64;
         Ok(())
     }
 
@@ -279,13 +285,18 @@ impl Journal {
     }
 
     fn end(&self, state: &mut State, number: u64) -> io::Result<()> {
-        if state.open.is_empty() {
-            self.fs.truncate(&self.file, 0)?;
-            state.n_bytes = 0;
-            state.unrecorded.clear();
-            return Ok(());
+        let is_idle = state.open.is_empty();
+        if !is_idle || state.n_bytes < N_BYTES_KEPT {
+            let ended = self.append_to(state, &[Record::Done(number)]);
+            // No room, as it may be: then less is needed.
+            if ended.is_ok() || !is_idle {
+                return ended;
+            }
         }
-        self.append_to(state, &Record::Done(number))
+        self.fs.truncate(&self.file, 0)?;
+        state.n_bytes = 0;
+        state.unrecorded.clear();
+        Ok(())
     }
 
     /// Removes the file, if nothing is left to be done.

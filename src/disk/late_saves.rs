@@ -58,20 +58,27 @@ pub(super) fn watch(transaction: &mut Transaction) -> Vec<Watched> {
 }
 
 fn watch_step(fs: &Fs, step: &mut Step) -> Option<Watched> {
-    let (way, expected, left) = match &mut step.work {
+    let (held, expected, left) = match &mut step.work {
         Work::Replace {
             ours,
             expected,
             text,
+            file,
             way,
             ..
-        } => (Some(way), &*expected, Some((*ours, text.without_bytes()))),
+        } => {
+            let held = match std::mem::replace(way, Way::Exchange) {
+                Way::RenameCopied(file) => Some(file),
+                Way::Exchange | Way::Rename(_) => file.take(),
+            };
+            (held, &*expected, Some((*ours, text.without_bytes())))
+        }
         Work::Delete { expected } => (None, &*expected, None),
         Work::Create { .. } | Work::InPlace { .. } | Work::Rename { .. } => return None,
     };
-    let file = match way.map(|way| std::mem::replace(way, Way::Exchange)) {
-        Some(Way::RenameCopied(file)) => file,
-        _ => step.dot.open(fs, OFlags::RDONLY).ok()??.0,
+    let file = match held {
+        Some(file) => file,
+        None => step.dot.open(fs, OFlags::RDONLY).ok()??.0,
     };
     Some(Watched::new(&step.target, file, expected, left))
 }
@@ -142,7 +149,11 @@ impl Watched {
         if self.compared == Some(stat) && self.n_looks < N_LOOKS {
             return None;
         }
-        if self.expected.is_in(fs, &self.file).unwrap_or(true) {
+        if self
+            .expected
+            .is_in(fs, &self.file, stat.size)
+            .unwrap_or(true)
+        {
             self.compared = Some(stat);
             self.unsettled = None;
             return None;
@@ -151,7 +162,7 @@ impl Watched {
         if self.unsettled.replace(stat) != Some(stat) {
             return None;
         }
-        fs.read(&self.file, u64::MAX).ok()
+        fs.read(&self.file, stat.size, u64::MAX).ok()
     }
 
     /// Puts a late save at the target, or keeps it beside if somebody has changed that. What it displaces is to be

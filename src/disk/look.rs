@@ -3,14 +3,11 @@
 //! Invariant: one rule for all purposes. A file is text if all of it is UTF-8 without a NUL; a UTF-8 byte order mark
 //! is a part of the raw text. Nothing is guessed or replaced, and nothing but a regular file is ever opened.
 
-use std::{path::Path, sync::Arc};
+use std::{ffi::OsStr, os::fd::OwnedFd, path::Path, sync::Arc};
 
 use rustix::{fs::OFlags, io::Errno};
 
-use super::{
-    DiskError, DiskErrorKind, Look,
-    fs::{Dir, Fs},
-};
+use super::{DiskError, DiskErrorKind, Look, fs::Fs};
 use crate::text::Text;
 
 /// How often a file is read again because it changed while it was read.
@@ -20,13 +17,13 @@ pub(super) fn look(fs: &Fs, path: &Path, limit_bytes: u64) -> Result<Look, DiskE
     let Some((parent, name)) = path.parent().zip(path.file_name()) else {
         return Err(DiskError::new(DiskErrorKind::NotRegularFile, "a directory"));
     };
-    let dir = match fs.open_dir(parent) {
+    let dir = match fs.pass_dir(parent) {
         Ok(dir) => dir,
         Err(Errno::NOENT) => return Ok(Look::Absent),
         Err(err) => return Err(DiskError::from_errno(err, "open the directory")),
     };
     let Some(stat) = fs
-        .stat_at(&dir.fd, name)
+        .stat_at(&dir, name)
         .map_err(|err| DiskError::from_errno(err, "look at the file"))?
     else {
         return Ok(Look::Absent);
@@ -41,8 +38,8 @@ pub(super) fn look(fs: &Fs, path: &Path, limit_bytes: u64) -> Result<Look, DiskE
 /// Reads until the file stood still meanwhile: half of a save is nobody's text.
 fn read(
     fs: &Fs,
-    dir: &Dir,
-    name: &std::ffi::OsStr,
+    dir: &OwnedFd,
+    name: &OsStr,
     limit_bytes: u64,
 ) -> Result<Option<Vec<u8>>, DiskError> {
     let failed = |err| DiskError::from_errno(err, "read the file");
@@ -58,7 +55,7 @@ fn read(
         if before.size > limit_bytes {
             return Err(too_large(before.size, limit_bytes));
         }
-        let bytes = fs.read(&file, limit_bytes).map_err(failed)?;
+        let bytes = fs.read(&file, before.size, limit_bytes).map_err(failed)?;
         if bytes.len() as u64 > limit_bytes {
             return Err(too_large(bytes.len() as u64, limit_bytes));
         }

@@ -269,6 +269,7 @@ impl Rebuild {
                     expected: expected.clone().into(),
                     text: text.clone().into(),
                     original: self.original(&target)?,
+                    file: None,
                     displaced: None,
                     way,
                 }
@@ -397,10 +398,10 @@ impl Step {
                 file,
                 ..
             } => {
-                let Some((opened, _)) = self.target.open(fs, OFlags::RDWR)? else {
+                let Some((opened, stat)) = self.target.open(fs, OFlags::RDWR)? else {
                     return Ok(is_later_applied);
                 };
-                let now = fs.read(&opened, u64::MAX)?;
+                let now = fs.read(&opened, stat.size, u64::MAX)?;
                 let is_applied = if Content::from(now.clone()).is_same_as(text) {
                     true
                 } else if let (Some(old), Some(new)) = (expected.bytes(), text.bytes())
@@ -427,7 +428,7 @@ fn is_torn(now: &[u8], old: &[u8], new: &[u8]) -> bool {
 
 fn read(fs: &Fs, place: &Place) -> io::Result<Option<Content>> {
     match place.open(fs, OFlags::RDONLY)? {
-        Some((file, _)) => Ok(Some(Content::from(fs.read(file, u64::MAX)?))),
+        Some((file, stat)) => Ok(Some(fs.read(file, stat.size, u64::MAX)?.into())),
         None => Ok(None),
     }
 }

@@ -29,6 +29,8 @@ use super::{
 const N_UNSYNCED_MAX: usize = 64;
 /// Beyond it, more syncs at the same time are not faster.
 const N_SYNC_THREADS: usize = 16;
+/// Files to be replaced that are held open until then.
+const N_HELD_MAX: usize = 64;
 /// How often a directory is made again that another transaction has just removed.
 const N_MAKES_MAX: usize = 8;
 
@@ -75,15 +77,14 @@ impl Stage {
                 self.sync(None)?;
             }
         }
-        let journal = &self.transaction.journal;
-        let recorded = self.transaction.record_intent();
+        if !self.transaction.needs_journal() {
+            return self.sync(None);
+        }
+        let journal = Arc::clone(&self.transaction.journal);
+        let recorded = journal.append(&[self.transaction.intent()]);
         recorded.map_err(|err| (0, journal_failed(err)))?;
-        let journal = self
-            .transaction
-            .needs_journal()
-            .then(|| Arc::clone(journal));
-        self.transaction.is_intent_durable = journal.is_some();
-        self.sync(journal.as_deref())
+        self.transaction.is_intent_durable = true;
+        self.sync(Some(&journal))
     }
 
     /// Makes what was written durable.
@@ -137,7 +138,7 @@ impl Stage {
             // The system applies umask and default ACL; as a new file it holds nothing that its mode would not show.
             match self.write_dot(&target.dir, Mode::from_bits_truncate(0o666), &text) {
                 Err(Errno::NOENT) if n_makes < N_MAKES_MAX => n_makes += 1,
-                Err(err) => return Err(DiskError::from_errno(err, "write beside the file")),
+                Err(err) => return Err(not_written(err)),
                 Ok(written) => break (target, written),
             }
             self.transaction.dirs.remove(&target.dir.path);
@@ -158,21 +159,20 @@ impl Stage {
         self.require_writable(&at, &original)?;
         let target = self.place(path)?;
         if original.n_links == 1 {
-            self.require_admits(&target.dir)?;
-            let (dot, copy, stat) = self
-                .write_dot(&target.dir, Mode::RUSR | Mode::WUSR, &text)
-                .map_err(|err| DiskError::from_errno(err, "write beside the file"))?;
+            let (dot, copy, stat) = self.write_private_dot(&target.dir, &text)?;
             let fs = &self.transaction.fs;
             let is_same = copy_metadata(fs, (&file, &original), (&copy, &stat))
                 .map_err(|err| DiskError::from_errno(err, "copy mode and owner of the file"))?;
             if is_same {
                 self.will_sync(copy);
                 let will = Will::Hold(text.clone(), dot.clone());
+                let n_before = self.transaction.steps.len();
                 let work = Work::Replace {
                     ours: stat.id,
                     expected,
                     text,
                     original,
+                    file: (n_before < N_HELD_MAX).then_some(file),
                     displaced: None,
                     way: Way::Exchange,
                 };
@@ -180,13 +180,9 @@ impl Stage {
             }
         }
         // Another file would not have the other names, or not the owner, of this one.
-        let (dot, copy, _) = self
-            .write_dot(&target.dir, Mode::RUSR | Mode::WUSR, &expected)
-            .map_err(|err| DiskError::from_errno(err, "write beside the file"))?;
+        let (dot, copy, _) = self.write_private_dot(&target.dir, &expected)?;
         self.will_sync(copy);
-        let (new, copy, _) = self
-            .write_dot(&target.dir, Mode::RUSR | Mode::WUSR, &text)
-            .map_err(|err| DiskError::from_errno(err, "write beside the file"))?;
+        let (new, copy, _) = self.write_private_dot(&target.dir, &text)?;
         self.will_sync(copy);
         let will = Will::Hold(text.clone(), at);
         let work = Work::InPlace {
@@ -229,6 +225,7 @@ impl Stage {
             ));
         }
         let will = Will::Hold(expected.clone(), at);
+        self.require_admits(&target.dir)?;
         let dot = self.new_dot(&target.dir)?;
         let moved = stat.id;
         let work = Work::Rename {
@@ -252,15 +249,14 @@ impl Stage {
         };
         let fs = &self.transaction.fs;
         let failed = |err| DiskError::from_errno(err, "read the file");
-        if let Some(stat) = fs.stat_at(&at.dir.fd, &at.name).map_err(failed)? {
-            stat.require_file()?;
-        }
-        let Some((file, stat)) = at.open(fs, OFlags::RDONLY).map_err(failed)? else {
-            return Err(stale("the file does not exist any more"));
-        };
+        let gone = || stale("the file does not exist any more");
+        let stat = fs.stat_at(&at.dir.fd, &at.name).map_err(failed)?;
+        stat.ok_or_else(gone)?.require_file()?;
+        let opened = at.open_seen(fs, OFlags::RDONLY).map_err(failed)?;
+        let (file, stat) = opened.ok_or_else(gone)?;
         let is_expected = match will_hold {
             Some(text) => text.is_same_as(expected),
-            None => expected.is_in(fs, &file).map_err(failed)?,
+            None => expected.is_in(fs, &file, stat.size).map_err(failed)?,
         };
         if is_expected {
             Ok((at, file, stat))
@@ -301,7 +297,7 @@ impl Stage {
                 }
             }
         }
-        self.require_admits(&place.dir)?;
+        require_not_protected(&place.dir)?;
         Ok(place)
     }
 
@@ -350,6 +346,17 @@ impl Stage {
         self.transaction.new_dot(dir).map_err(journal_failed)
     }
 
+    /// Writes a file beside a target that nobody else can read before it is given the target's mode and owner.
+    fn write_private_dot(
+        &mut self,
+        dir: &Arc<Dir>,
+        content: &Content,
+    ) -> Result<(Place, OwnedFd, Stat), DiskError> {
+        require_not_protected(dir)?;
+        self.write_dot(dir, Mode::RUSR | Mode::WUSR, content)
+            .map_err(not_written)
+    }
+
     /// Writes a file of ours beside a target; not durable yet.
     fn write_dot(
         &mut self,
@@ -387,16 +394,13 @@ impl Stage {
         }
     }
 
+    /// Of a directory in which nothing is written before the change.
     fn require_admits(&self, dir: &Dir) -> Result<(), DiskError> {
-        let denied = !dir.stat.is_writable();
+        require_not_protected(dir)?;
         match self.transaction.fs.may_write(dir, ".".as_ref()) {
-            Ok(()) if !denied => Ok(()),
             // Removed meanwhile: what follows finds out.
-            Err(Errno::NOENT) => Ok(()),
-            Ok(()) | Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Err(DiskError::new(
-                DiskErrorKind::PermissionDenied,
-                "the directory is read-only",
-            )),
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Err(read_only_dir()),
             Err(err) => Err(DiskError::from_errno(
                 err,
                 "look at the directory's permissions",
@@ -420,6 +424,30 @@ fn split(path: &Path) -> Result<(&Path, std::ffi::OsString), DiskError> {
     match path.parent().zip(path.file_name()) {
         Some((parent, name)) => Ok((parent, name.to_owned())),
         None => Err(DiskError::new(DiskErrorKind::NotRegularFile, "a directory")),
+    }
+}
+
+/// A directory without any write permission was protected by somebody, even against root.
+fn require_not_protected(dir: &Dir) -> Result<(), DiskError> {
+    if dir.stat.is_writable() {
+        Ok(())
+    } else {
+        Err(read_only_dir())
+    }
+}
+
+fn read_only_dir() -> DiskError {
+    DiskError::new(
+        DiskErrorKind::PermissionDenied,
+        "the directory is read-only",
+    )
+}
+
+/// Why there is no new file in a directory.
+fn not_written(err: Errno) -> DiskError {
+    match err {
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => read_only_dir(),
+        err => DiskError::from_errno(err, "write beside the file"),
     }
 }
 

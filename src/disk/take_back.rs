@@ -97,7 +97,7 @@ fn record(transaction: &Transaction) {
     let recorded = insist(|| {
         transaction
             .journal
-            .append(&Record::Back(transaction.number))
+            .append(&[Record::Back(transaction.number)])
     });
     let synced = recorded.and_then(|()| {
         if transaction.is_intent_durable {
@@ -239,12 +239,13 @@ impl Step {
         };
         let (target, dot) = (&self.target, &self.dot);
         if let Way::RenameCopied(file) = way
-            && !insist(|| expected.is_in(fs, file))?
+            && !insist(|| expected.is_in(fs, file, fs.stat(file)?.size))?
         {
             // Somebody wrote into the old file while we renamed over it.
-            let late = Content::from(insist(|| fs.read(file, u64::MAX))?);
+            let late = insist(|| fs.read(file, fs.stat(file)?.size, u64::MAX))?;
+            let late = Content::from(late);
             insist(|| {
-                let copy = fs.open(&dot.dir, &dot.name, OFlags::RDWR)?;
+                let copy = fs.open(&dot.dir.fd, &dot.name, OFlags::RDWR)?;
                 set_content(fs, &copy, &late)
             })?;
         }
@@ -280,7 +281,7 @@ impl Step {
             // Neither the new content could be written as a whole, nor the old one.
             return Ok(Outcome::Keep(self.dot.clone()));
         };
-        if !insist(|| text.is_in(fs, file))? {
+        if !insist(|| text.is_in(fs, file, fs.stat(file)?.size))? {
             return Ok(Outcome::Superseded);
         }
         insist(|| set_content(fs, file, expected))?;

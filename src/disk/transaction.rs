@@ -85,6 +85,8 @@ pub(super) enum Work {
         text: Content,
         /// The target when its mode, owner and attributes were copied.
         original: Stat,
+        /// The same file, if it is held open.
+        file: Option<OwnedFd>,
         /// The displaced file when its content was compared.
         displaced: Option<Stat>,
         way: Way,
@@ -131,13 +133,15 @@ impl Place {
 
     /// Opens the file that is here, if it is one.
     pub(super) fn open(&self, fs: &Fs, access: OFlags) -> io::Result<Option<(OwnedFd, Stat)>> {
-        let Some(stat) = fs.stat_at(&self.dir.fd, &self.name)? else {
-            return Ok(None);
-        };
-        if stat.require_file().is_err() {
-            return Ok(None);
+        match self.stat(fs)? {
+            Some(_) => self.open_seen(fs, access),
+            None => Ok(None),
         }
-        let file = match fs.open(&self.dir, &self.name, access) {
+    }
+
+    /// Opens what was seen to be a file, if it still is one.
+    pub(super) fn open_seen(&self, fs: &Fs, access: OFlags) -> io::Result<Option<(OwnedFd, Stat)>> {
+        let file = match fs.open(&self.dir.fd, &self.name, access) {
             Ok(file) => file,
             // Replaced since: `open` neither follows links nor waits for a FIFO's other end.
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Ok(None),
@@ -151,7 +155,7 @@ impl Place {
     pub(super) fn holds(&self, fs: &Fs, id: Option<FileId>, content: &Content) -> io::Result<bool> {
         match self.open(fs, OFlags::RDONLY)? {
             Some((_, stat)) if id.is_some_and(|id| id != stat.id) => Ok(false),
-            Some((file, _)) => content.is_in(fs, file),
+            Some((file, stat)) => content.is_in(fs, file, stat.size),
             None => Ok(false),
         }
     }
@@ -208,7 +212,7 @@ impl Transaction {
             name: self.journal.new_dot(),
         };
         self.journal
-            .append(&Record::Dot(self.number, dot.path().into()))?;
+            .append(&[Record::Dot(self.number, dot.path().into())])?;
         self.litter.push(dot.clone());
         Ok(dot)
     }
@@ -220,20 +224,19 @@ impl Transaction {
             name: name.to_owned(),
         };
         self.journal
-            .append(&Record::Dir(self.number, made.path().into()))?;
+            .append(&[Record::Dir(self.number, made.path().into())])?;
         self.fs
             .make_dir(parent, name, Mode::from_bits_truncate(0o777))?;
         self.made_dirs.push(made);
         Ok(())
     }
 
-    /// Records all that is needed to make the changes, or to take them back.
-    pub(super) fn record_intent(&self) -> io::Result<()> {
-        let steps = self.steps.iter().map(Step::record).collect();
-        self.journal.append(&Record::Intent(self.number, steps))
+    /// All that is needed to make the changes, or to take them back.
+    pub(super) fn intent(&self) -> Record {
+        Record::Intent(self.number, self.steps.iter().map(Step::record).collect())
     }
 
-    /// Whether all or none needs a journal that survives a loss of power: one exchange or rename needs none.
+    /// Whether all or none needs a journal, even one that survives a loss of power: one exchange or rename needs none.
     pub(super) fn needs_journal(&self) -> bool {
         !matches!(
             &self.steps[..],

@@ -4,7 +4,10 @@
 //! committed only if they still hold that; and it is answered once. Its commit point is the first `applyEdit` sent or
 //! the disk commit granted: before it a cancel takes back everything, after it nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use serde_json::Value;
 
@@ -20,7 +23,7 @@ use super::{
 };
 use crate::{
     containment::Roots,
-    disk::{DiskError, DiskErrorKind},
+    disk::{DiskChange, DiskError, DiskErrorKind},
     error::{Code, Failure, FsError},
     ledger::{Entry, Observation},
     path::{FileKey, Lookups},
@@ -57,12 +60,18 @@ pub(super) struct ChangeCall {
     pub(super) plan: Plan,
     /// The documents as they were planned on: URI, instance, generation.
     pub(super) marks: Vec<(String, u32, u64)>,
+    /// Files taken for what the session saw last, without a look: the disk compares them before it changes anything.
+    /// None: that did not hold, or nothing would be compared; so all are looked at.
+    remembered: Option<BTreeSet<usize>>,
     /// The job that staged the changes of closed files; they have to be committed or aborted.
     pub(super) staged: Option<JobId>,
     /// When each file of the plan came to hold what was planned, in the workspace's sequence.
     pub(super) done_at: BTreeMap<usize, u64>,
-    /// Files that the editor opened while the disk changed them, and that the disk has changed back.
-    pub(super) opened: BTreeSet<usize>,
+    /// Files whose new text was in a document since their commit was granted.
+    pub(super) shown: BTreeSet<usize>,
+    /// Once the disk has taken back what it could of a commit: the files that the editor opened since it was granted, and
+    /// that may show what was taken back.
+    pub(super) opened: Option<BTreeSet<usize>>,
     /// It cannot be done as a whole, and is being taken back.
     pub(super) rollback: Option<Box<Rollback>>,
 }
@@ -97,6 +106,11 @@ impl ChangeCall {
         EDIT_BARRIER_MS.min(until.saturating_sub(now))
     }
 
+    /// Whether some of its files were taken from memory.
+    fn remembers(&self) -> bool {
+        self.remembered.as_ref().is_some_and(|it| !it.is_empty())
+    }
+
     /// True while something of the call is out and may take effect.
     pub(super) fn is_out(&self) -> bool {
         matches!(
@@ -121,6 +135,19 @@ impl ChangeCall {
             &plan.result.path,
         )
     }
+}
+
+/// Why a file that an editor shows is not deleted or renamed.
+pub(super) fn open() -> FsError {
+    let remedy = "close it in the editor, or ask the user to";
+    FsError::new(Code::FsOpen, "it is open in the editor", remedy)
+}
+
+/// Why a file is not changed that an editor shows and does not sync.
+pub(super) fn unsynced() -> FsError {
+    let what = "the editor has it open without sending its text";
+    let remedy = "close it in the editor, or ask the user to";
+    FsError::new(Code::FsOpen, what, remedy)
 }
 
 impl Workspace {
@@ -191,9 +218,11 @@ impl Workspace {
                 versions: Vec::new(),
             },
             marks: Vec::new(),
+            remembered: (!params.dry_run).then(BTreeSet::new),
             staged: None,
             done_at: BTreeMap::new(),
-            opened: BTreeSet::new(),
+            shown: BTreeSet::new(),
+            opened: None,
             rollback: None,
         };
         let id = new.id;
@@ -256,12 +285,17 @@ impl Workspace {
             .is_some_and(|it| self.now >= it + SEND_WITHIN_MS);
         // With the session went what it had seen: nothing is left to plan by.
         let is_closed = self.is_closed(call.session.as_ref());
-        if change.attempts >= RETRIES || is_late || is_closed {
+        let is_tired = change.attempts >= RETRIES && !change.remembers();
+        if is_tired || is_late || is_closed {
             return Err(call);
         }
-        change.attempts += 1;
+        if !change.remembers() {
+            change.attempts += 1;
+        }
+        change.remembered = None;
         change.done_at.clear();
-        change.opened.clear();
+        change.shown.clear();
+        change.opened = None;
         self.gather(id, call);
         Ok(())
     }
@@ -358,6 +392,7 @@ impl Workspace {
     }
 
     fn go_on_gathering(&mut self, id: CallId, mut call: Call) {
+        let session = call.session.as_ref();
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
@@ -373,7 +408,12 @@ impl Workspace {
             if let Some((_, document)) = self.document_of(key) {
                 is_waiting |= document.is_checking || document.is_settling;
             } else if gathering.looked[idx].is_none() && !looking.contains(&idx) {
-                if matches!(key, FileKey::Path(_)) {
+                if let Some(remembered) = &mut change.remembered
+                    && let Some(looked) = self.remembered(session, call.turn, key)
+                {
+                    remembered.insert(idx);
+                    gathering.looked[idx] = Some(looked);
+                } else if matches!(key, FileKey::Path(_)) {
                     let job = self.look(JobOwner::Call(id), key.clone(), None);
                     gathering.looks.insert(job, idx);
                 } else {
@@ -423,6 +463,43 @@ impl Workspace {
         }
     }
 
+    /// A closed file as the session saw it last, unless it is known to be another one now.
+    fn remembered(
+        &self,
+        session: Option<&(String, u64)>,
+        turn: Option<u64>,
+        key: &FileKey,
+    ) -> Option<Looked> {
+        let entry = self.session_of(session)?.ledger.authority(key, turn)?;
+        let Observation::Present(version) = entry.observation else {
+            return None;
+        };
+        let file = self.files.get(key)?;
+        if file.unsynced.is_some() || file.disk != Some(entry.observation) {
+            return None;
+        }
+        let text = entry.snapshot.clone()?;
+        Some(Looked::Text {
+            text,
+            version,
+            alike: false,
+        })
+    }
+
+    /// Whether the disk will compare all files of the plan that nobody has looked at.
+    fn is_compared(change: &ChangeCall, plan: &Plan) -> bool {
+        if !change.remembers() {
+            return true;
+        }
+        let steps = Self::disk_changes(plan);
+        let compared: BTreeSet<&Path> = steps.iter().filter_map(DiskChange::compared).collect();
+        let is_compared = |idx: &usize| match &change.keys[*idx] {
+            FileKey::Path(path) => compared.contains(path.as_path()),
+            FileKey::Uri(_) => false,
+        };
+        change.remembered.iter().flatten().all(is_compared)
+    }
+
     /// Takes a snapshot of everything that the plan depends on.
     fn plan_job(
         &mut self,
@@ -442,7 +519,7 @@ impl Workspace {
                 .as_ref()
                 .and_then(|it| Some(file?.authors_since(it.seq)))
                 .unwrap_or_default();
-            let unsynced = file.is_some_and(|it| it.unsynced.is_some());
+            let is_unsynced = file.is_some_and(|it| it.unsynced.is_some());
             let input = if let Some((uri, document)) = self.document_of(key) {
                 marks.push((uri.to_string(), document.instance, document.generation));
                 FileInput {
@@ -461,14 +538,7 @@ impl Workspace {
                     Some(Looked::Refused(err)) => Content::Refused(err),
                     Some(Looked::Absent { .. }) | None => Content::Absent,
                 };
-                let obstacle = unsynced.then(|| {
-                    let what = "the editor has it open without sending its text";
-                    FsError::new(
-                        Code::FsOpen,
-                        what,
-                        "close it in the editor, or ask the user to",
-                    )
-                });
+                let obstacle = is_unsynced.then(unsynced);
                 FileInput {
                     key: key.clone(),
                     uri: key.uri(),
@@ -477,7 +547,7 @@ impl Workspace {
                     entry,
                     changed_by,
                     obstacle,
-                    is_open: unsynced,
+                    is_open: is_unsynced,
                 }
             };
             files.push(input);
@@ -567,6 +637,15 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
+        let is_founded = match &plan {
+            Ok(plan) => Self::is_compared(change, plan),
+            Err(_) => !change.remembers(),
+        };
+        if !is_founded {
+            change.remembered = None;
+            self.gather(id, call);
+            return;
+        }
         let plan = match plan {
             Ok(plan) => plan,
             Err(err) => {

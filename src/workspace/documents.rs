@@ -49,6 +49,8 @@ pub(super) struct Document {
     pub(super) pending: Option<(CallId, Pending)>,
     /// An edit that was not answered in time: it may still land.
     pub(super) unknown: Option<Unknown>,
+    /// The last of those that landed by the look of it, and when: the editor may still say that it refused it.
+    credited: Option<(AskId, u64)>,
 }
 
 /// An edit of which nobody knows whether it lands.
@@ -205,6 +207,7 @@ impl Workspace {
             halves: Vec::new(),
             pending: None,
             unknown: None,
+            credited: None,
         };
         let file = self.files.entry(key.clone()).or_default();
         file.uris.push(uri.to_string());
@@ -235,6 +238,7 @@ impl Workspace {
         }
         document.is_checking = look;
         self.documents.insert(uri.to_string(), document);
+        self.note_shown(&key, &opened);
         if look {
             self.look(
                 JobOwner::Opened {
@@ -441,6 +445,7 @@ impl Workspace {
         if let (Some(author), Some(file)) = (author, self.files.get_mut(key)) {
             file.push(author, seq);
         }
+        self.note_shown(key, &text);
         self.touch(key, None);
         Ok(())
     }
@@ -621,6 +626,9 @@ impl Workspace {
         let Some(unknown) = document.unknown.take() else {
             return;
         };
+        if !unknown.is_answered {
+            document.credited = Some((unknown.ask, seq));
+        }
         let key = document.key.clone();
         let author = Self::session_author(unknown.session.as_ref());
         self.note_change_at(&key, author, seq);
@@ -656,6 +664,11 @@ impl Workspace {
                 uris.push(uri.clone());
             }
             document.unknown.take_if(|it| it.ask == ask && is_refused);
+            let credited = document.credited.take_if(|it| it.0 == ask);
+            let file = self.files.get_mut(&document.key);
+            if let (true, Some((_, seq)), Some(file)) = (is_refused, credited, file) {
+                file.disown(seq);
+            }
         }
         if is_refused {
             // Whatever the documents hold now, it is not our doing.

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     error::{Code, FsError},
+    path::FileKey,
     pending::{Pending, Verdict},
     plan::{EditorEdit, stale},
     protocol::{ApplyEditResult, Author, Via},
@@ -231,11 +232,12 @@ impl Workspace {
             return;
         };
         let wait_ms = change.barrier_ms(self.now);
+        let author = Self::session_author(call.session.as_ref());
         let Phase::Editing(editing) = &mut change.phase else {
             return;
         };
         if let Some(gone) = editing.sent.iter().position(|it| self.is_gone(it)) {
-            if self.is_known_of_the_rest(id, editing, wait_ms) {
+            if self.is_known_of_the_rest(id, editing, &author, wait_ms) {
                 self.closed_while_out(id, call, gone);
             } else {
                 self.park(id, call);
@@ -287,7 +289,13 @@ impl Workspace {
 
     /// Whether it is known what became of the other documents of an edit when one was closed: what landed there has to be
     /// taken back. Judges them as soon as nothing more will come.
-    fn is_known_of_the_rest(&mut self, id: CallId, editing: &mut Editing, wait_ms: Millis) -> bool {
+    fn is_known_of_the_rest(
+        &mut self,
+        id: CallId,
+        editing: &mut Editing,
+        author: &Author,
+        wait_ms: Millis,
+    ) -> bool {
         if editing.sent.len() == 1 {
             return true;
         }
@@ -320,16 +328,17 @@ impl Workspace {
         for sent in editing.sent.iter_mut().filter(|it| it.landed.is_none()) {
             let document = self.documents.get(&sent.uri);
             let document = document.filter(|it| it.instance == sent.instance);
-            let Some((_, pending)) = document.and_then(|it| it.pending.as_ref()) else {
+            let Some((document, (_, pending))) =
+                document.and_then(|it| Some((it, it.pending.as_ref()?)))
+            else {
                 continue;
             };
-            let text = document.map_or_else(
-                || pending.planned().clone(),
-                super::documents::Document::text,
-            );
-            if pending.judgement(text).run() != Verdict::Missing {
-                sent.landed = Some(self.seq);
+            let verdict = pending.judgement(document.text()).run();
+            if verdict == Verdict::Missing {
+                continue;
             }
+            let (key, generation) = (document.key.clone(), document.generation);
+            sent.landed = Some(self.note_verdict(&key, verdict, generation, generation, author));
         }
         true
     }
@@ -426,15 +435,8 @@ impl Workspace {
                 is_missing = true;
                 continue;
             }
-            // What came while it was compared is a human's, as what was merged with it is.
-            let is_exact = *verdict == Verdict::Landed && document.generation == generation;
-            let key = document.key.clone();
-            let landed = verdict.landed_at(generation);
-            sent.landed = Some(landed);
-            self.note_change_at(&key, author.clone(), landed);
-            if !is_exact {
-                self.note_change(&key, Author::Human);
-            }
+            let (key, now) = (document.key.clone(), document.generation);
+            sent.landed = Some(self.note_verdict(&key, *verdict, generation, now, &author));
         }
         let is_gone = editing.sent.iter().any(|it| self.is_gone(it));
         match (is_gone, is_missing) {
@@ -442,6 +444,24 @@ impl Workspace {
             (false, true) => self.unverified(id, call),
             (false, false) => self.edited(id, call),
         }
+    }
+
+    /// Notes who changed a document of which it was found that it held the edit at a generation; returns when it came to.
+    /// What came while it was compared is a human's, as what was merged with it is.
+    fn note_verdict(
+        &mut self,
+        key: &FileKey,
+        verdict: Verdict,
+        generation: u64,
+        now: u64,
+        author: &Author,
+    ) -> u64 {
+        let landed = verdict.landed_at(generation);
+        self.note_change_at(key, author.clone(), landed);
+        if verdict != Verdict::Landed || now != generation {
+            self.note_change(key, Author::Human);
+        }
+        landed
     }
 
     /// The editor's part is done and verified.
@@ -637,6 +657,13 @@ impl Workspace {
             // A human had a hand in what has landed of another document: nobody can tell it apart.
             change.phase = Phase::Editing(editing);
             self.unverified(id, call);
+            return;
+        }
+        let has_rest = editing.sent.iter().any(|it| !self.is_gone(it));
+        if editing.answer.is_none() && has_rest && change.rollback.is_none() {
+            // What the others hold may be the edit, or a human's: nobody said.
+            change.phase = Phase::Editing(editing);
+            self.unanswered(id, call);
             return;
         }
         self.clear_pending(&editing);

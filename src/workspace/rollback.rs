@@ -97,6 +97,7 @@ impl Workspace {
         let CallKind::Change(change) = &mut call.kind else {
             return;
         };
+        self.note_opened(change);
         let mut jobs = Vec::new();
         let mut files = Vec::new();
         for &idx in change.done_at.keys() {
@@ -149,7 +150,7 @@ impl Workspace {
             }
             if !undo.splices.is_empty() {
                 orders.extend(self.order_of(idx, plan, undo));
-            } else if change.opened.contains(&idx) {
+            } else if change.opened.as_ref().is_some_and(|it| it.contains(&idx)) {
                 // It was opened with the old text.
                 change.done_at.remove(&idx);
             }
@@ -269,6 +270,10 @@ impl Workspace {
             return;
         }
         let looked = std::mem::take(&mut reckoning.looked);
+        if self.note_opened(change) {
+            self.take_back_again(id, call);
+            return;
+        }
         let mut jobs = Vec::new();
         let mut files = Vec::new();
         for &idx in change.done_at.keys() {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::{
     Call, CallId, CallKind, Effect, JobId, JobOwner, Millis, Work, Workspace,
     barrier::{Barrier, EDIT_BARRIER_MS},
-    changes::{ChangeCall, Phase},
+    changes::{ChangeCall, Phase, open, unsynced},
 };
 use crate::{
     disk::{DiskChange, DiskErrorKind, DiskFailure},
@@ -153,10 +153,7 @@ impl Workspace {
 
     /// True if an editor shows a file of the plan, synced or not, that is to be changed on disk.
     fn is_opened(&self, plan: &FilePlan) -> bool {
-        let is_open = |key: &FileKey| {
-            self.document_of(key).is_some()
-                || self.files.get(key).is_some_and(|it| it.unsynced.is_some())
-        };
+        let is_open = |key: &FileKey| self.is_open(key);
         plan.result.via == Via::Disk
             && !broken!(CommitUnderBuffer)
             && !plan.is_noop()
@@ -194,7 +191,9 @@ impl Workspace {
         else {
             return;
         };
-        let idx = change.plan.files.iter().position(|it| it.key == *key);
+        // What is on disk stays there.
+        let is_it = |it: &FilePlan| it.key == *key && it.result.via == Via::Editor;
+        let idx = change.plan.files.iter().position(is_it);
         let was_done = idx.is_some_and(|idx| change.done_at.remove(&idx).is_some());
         match &mut change.phase {
             Phase::Editing(editing) => editing.lose(uri),
@@ -210,6 +209,30 @@ impl Workspace {
         }
     }
 
+    /// A document has got a text. If its file is being changed on disk, that may be the new one; what a human types into
+    /// the old one must not be taken for a part of it later, however alike they are.
+    pub(super) fn note_shown(&mut self, key: &FileKey, text: &Text) {
+        let first = self.files.get(key).and_then(|it| it.queue.front());
+        let Some(Call {
+            kind: CallKind::Change(change),
+            ..
+        }) = first.and_then(|id| self.calls.get_mut(id))
+        else {
+            return;
+        };
+        if !matches!(change.phase, Phase::Committing(_)) && change.opened.is_none() {
+            return;
+        }
+        let plans = change.plan.files.iter().enumerate();
+        let on_disk = plans.filter(|it| it.1.key == *key && it.1.result.via == Via::Disk);
+        for (idx, plan) in on_disk {
+            let after = plan.after.as_ref().map(Text::without_bom);
+            if after.is_some_and(|it| it.same(&text.without_bom())) {
+                change.shown.insert(idx);
+            }
+        }
+    }
+
     /// The editor's part is done, and a file that was to be changed on disk is open now.
     fn opened_before_commit(&mut self, id: CallId, mut call: Call) {
         let CallKind::Change(change) = &mut call.kind else {
@@ -221,12 +244,38 @@ impl Workspace {
         }
         self.abort_staged(change);
         change.staged = None;
+        let err = self.late_obstacle(change);
+        self.roll_back(id, call, err);
+    }
+
+    /// What the next plan would say of the file that was opened; what is not known of it has to be read again.
+    fn late_obstacle(&self, change: &ChangeCall) -> FsError {
         let opened = change.plan.files.iter().position(|it| self.is_opened(it));
         let idx = opened.unwrap_or(0);
-        let (verb, path) = change.named(idx);
-        let uri = &change.plan.files[idx].result.uri;
-        let err = stale::meanwhile(verb, path, uri, "opened");
-        self.roll_back(id, call, err);
+        let plan = &change.plan.files[idx];
+        let (verb, mut path) = change.named(idx);
+        let mut uri = plan.result.uri.clone();
+        let from = plan.renamed_from.as_ref().filter(|it| self.is_open(it));
+        if let Some(from) = from {
+            let step = change.steps.iter().find(|it| change.keys[it.file] == *from);
+            path = step.map_or(path, |it| it.change.path());
+            uri = from.uri();
+        }
+        let mut err = if from.is_some() || plan.operation == Operation::Delete {
+            open()
+        } else if self.document_of(&plan.key).is_some() {
+            return stale::meanwhile(verb, path, &uri, "opened");
+        } else {
+            unsynced()
+        };
+        err.what = format!("cannot {verb} \"{path}\": {}", err.what);
+        err.at(path, &uri)
+    }
+
+    /// True if an editor shows the file, synced or not.
+    fn is_open(&self, key: &FileKey) -> bool {
+        self.document_of(key).is_some()
+            || self.files.get(key).is_some_and(|it| it.unsynced.is_some())
     }
 
     pub(super) fn committed(
@@ -376,21 +425,11 @@ impl Workspace {
             }
         }
         let is_left = !failure.rolled_back && !broken!(LeftIsNotTold);
-        if matches!(change.phase, Phase::Committing(_)) {
-            // Who opened a file while it was changed may show what has been taken back since.
-            for (idx, _) in &steps {
-                let plan = &change.plan.files[*idx];
-                let shown = self.document_of(&plan.key).map(|it| it.1.text());
-                let is_changed = |before: &Text| shown.is_some_and(|it| !it.same(before));
-                if plan.operation == Operation::Update
-                    && plan.before.as_ref().is_some_and(is_changed)
-                    && change.done_at.insert(*idx, self.seq).is_none()
-                {
-                    change.opened.insert(*idx);
-                }
-            }
-        }
         let is_committing = matches!(change.phase, Phase::Committing(_));
+        if is_committing {
+            change.opened.get_or_insert_default();
+            self.note_opened(change);
+        }
         let lost = self.lost(change).filter(|_| is_committing);
         if let Some(lost) = lost.filter(|_| failure.rolled_back) {
             let (verb, path) = change.named(lost);
@@ -418,6 +457,31 @@ impl Workspace {
             }
         }
         self.finish(id, &call, Err(err.into()));
+    }
+
+    /// Who opened a file while it was changed may show what has been taken back since. True if there is one more.
+    pub(super) fn note_opened(&self, change: &mut ChangeCall) -> bool {
+        let Some(opened) = &mut change.opened else {
+            return false;
+        };
+        let mut is_more = false;
+        for (idx, plan) in change.plan.files.iter().enumerate() {
+            let shown = self.document_of(&plan.key).map(|it| it.1.text());
+            let is_changed = |before: &Text| shown.is_some_and(|it| !it.same(before));
+            if plan.result.via == Via::Disk
+                && plan.operation == Operation::Update
+                && !plan.is_noop()
+                && !opened.contains(&idx)
+                && change.shown.contains(&idx)
+                && !change.done_at.contains_key(&idx)
+                && plan.before.as_ref().is_some_and(is_changed)
+            {
+                opened.insert(idx);
+                change.done_at.insert(idx, self.seq);
+                is_more = true;
+            }
+        }
+        is_more
     }
 
     /// Throws away what a call staged that has been answered already.

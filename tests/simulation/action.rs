@@ -26,6 +26,10 @@ pub(super) struct Setup {
     pub(super) large: bool,
     /// The policy's slot is empty.
     pub(super) policy_off: bool,
+    /// Its lines end with LF alone, whatever else they hold; it says so of each document.
+    pub(super) lf_only: bool,
+    /// It and the hosts write the first file's URI in several ways.
+    pub(super) escaped: bool,
 }
 
 impl Setup {
@@ -41,6 +45,8 @@ impl Setup {
         linked: false,
         large: false,
         policy_off: false,
+        lf_only: false,
+        escaped: false,
     };
 }
 
@@ -115,12 +121,24 @@ pub(super) enum Named {
     Absent,
 }
 
+/// How a host says what its model was shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// By its version; of what is there by nothing.
+    Version,
+    Text,
+    /// By the LSP version of the document.
+    Document,
+}
+
 /// What the editor says of a document beside its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     ReadOnly(bool),
     Conflict(bool),
     Unsynced(bool),
+    /// Its lines end with LF alone.
+    Lf,
 }
 
 /// A report that the sidecar cannot use.
@@ -286,6 +304,7 @@ pub(super) enum Action {
         session: u8,
         file: u8,
         what: Named,
+        by: Shown,
     },
     Forget {
         session: u8,
@@ -298,6 +317,14 @@ pub(super) enum Action {
     Ledger {
         session: u8,
         file: Option<u8>,
+    },
+    /// The host keeps the ledger of a session.
+    Export {
+        session: u8,
+    },
+    /// It opens a session with what it kept last.
+    Import {
+        session: u8,
     },
     Cancel {
         nth: u8,

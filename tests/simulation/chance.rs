@@ -5,7 +5,8 @@
 
 use super::{
     action::{
-        Action, Behind, Garbled, Luck, Manner, NOBODY, Named, Setup, State, Step, Steps, Style,
+        Action, Behind, Garbled, Luck, Manner, NOBODY, Named, Setup, Shown, State, Step, Steps,
+        Style,
     },
     random::Random,
     world::{Job, World},
@@ -56,6 +57,8 @@ pub(super) fn setup(random: &mut Random) -> (Setup, Vec<&'static str>) {
         linked: random.chance(15),
         large: random.chance(20),
         policy_off: random.chance(4),
+        lf_only: random.chance(40),
+        escaped: random.chance(25),
     };
     let mut texts = Vec::new();
     for _ in 0..3 {
@@ -247,7 +250,13 @@ impl Chances {
                 nth: nth(n_done, random),
             },
             4 | 5 | 7 | 8 => Action::Deliver,
-            9 | 10 if world.oracle.session(session).is_none() => Action::OpenSession { session },
+            9 | 10 if world.oracle.session(session).is_none() => {
+                if world.exported.is_some() && random.chance(60) {
+                    Action::Import { session }
+                } else {
+                    Action::OpenSession { session }
+                }
+            }
             9 => Action::Read {
                 session,
                 file,
@@ -255,7 +264,7 @@ impl Chances {
                 lines: if random.chance(15) { random.byte(4) } else { 0 },
             },
             10 => self.change(world, session, file, random),
-            11 => match random.below(14) {
+            11 => match random.below(15) {
                 9 | 10 => Action::Observe {
                     session,
                     file,
@@ -264,12 +273,14 @@ impl Chances {
                     } else {
                         Named::Earlier(random.byte(4))
                     },
+                    by: random.pick(&[Shown::Version, Shown::Text, Shown::Document]),
                 },
                 11 => Action::Forget {
                     session,
                     file: random.chance(70).then_some(file),
                 },
                 12 | 13 if self.has_turns => Action::NextTurn { session },
+                14 => Action::Export { session },
                 0 => Action::CloseSession { session },
                 1 => Action::Disconnect {
                     connection: random.byte(2),

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{
     action::{Garbled, Manner, Setup, State, Style},
     files::{self, N_FILES},
-    text::{BOM, Wire, cursor, difference, span, splits_pair},
+    text::{BOM, Wire, difference, splits_pair},
 };
 
 /// An open document.
@@ -159,6 +159,7 @@ impl Editor {
             lsp_version,
             text: text.clone(),
         });
+        self.say_eol(file);
         let document = Document {
             instance,
             lsp_version,
@@ -200,7 +201,7 @@ impl Editor {
         let Some(document) = self.documents.get_mut(&file) else {
             return;
         };
-        let byte = cursor(&document.text, at);
+        let byte = self.wire.cursor(&document.text, at);
         let text = if document.text.contains("\r\n") {
             text.replace('\n', "\r\n")
         } else {
@@ -214,7 +215,8 @@ impl Editor {
         let Some(document) = self.documents.get_mut(&file) else {
             return;
         };
-        let range = span(&document.text, cursor(&document.text, at), chars);
+        let start = self.wire.cursor(&document.text, at);
+        let range = self.wire.span(&document.text, start, chars);
         document.remember();
         document.change(self.wire, range, "", true);
     }
@@ -290,6 +292,18 @@ impl Editor {
                 lsp_version: document.lsp_version,
                 text: document.text.clone(),
             });
+            if self.wire.lf_only {
+                let state = State::Lf;
+                self.outbox.push_back(Message::State { file, state });
+            }
+        }
+    }
+
+    /// Says how the lines of a document end that was just opened.
+    fn say_eol(&mut self, file: u8) {
+        if self.wire.lf_only {
+            let state = State::Lf;
+            self.outbox.push_back(Message::State { file, state });
         }
     }
 
@@ -436,7 +450,7 @@ impl Editor {
                 let state = json!({
                     "instance": document.instance, "version": document.lsp_version, "dirty": document.dirty
                 });
-                documents.insert(uri.to_string(), state);
+                documents.insert(files::uri(file).to_string(), state);
             }
         }
         if manner == Manner::AnswerFirst {
@@ -624,6 +638,7 @@ impl Setup {
         Wire {
             encoding,
             lone_cr_is_text: self.lone_cr_is_text,
+            lf_only: self.lone_cr_is_text && self.lf_only,
         }
     }
 }

@@ -29,6 +29,9 @@ const URIS: [&str; N_FILES] = [
     "untitled:1",
 ];
 
+/// The URI of the first file in another spelling.
+const ESCAPED: &str = "file:///w/%61.txt";
+
 pub(super) fn path(file: u8) -> &'static str {
     PATHS[usize::from(file)]
 }
@@ -37,10 +40,20 @@ pub(super) fn uri(file: u8) -> &'static str {
     URIS[usize::from(file)]
 }
 
+/// The same, perhaps in another spelling.
+pub(super) fn uri_as(file: u8, escaped: bool) -> &'static str {
+    if escaped && file == 0 {
+        ESCAPED
+    } else {
+        uri(file)
+    }
+}
+
 pub(super) fn of_uri(uri: &str) -> u8 {
     let file = URIS
         .iter()
         .position(|it| *it == uri)
+        .or((uri == ESCAPED).then_some(0))
         .unwrap_or_else(|| panic!("{uri} is no file of the run"));
     u8::try_from(file).expect("few files")
 }

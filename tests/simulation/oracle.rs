@@ -22,8 +22,8 @@ use crate::{
     disk::{DiskChange, DiskFailure},
     error::{Code, Failure, FsError},
     protocol::{
-        ApplyResult, Author, Change, ContentChange, Guard, LedgerEntry, Operation, ReadResult,
-        Seen, Status, Via,
+        ApplyResult, Author, Change, ContentChange, EolKind, ExportedEntry, Guard, LedgerEntry,
+        LedgerResult, OpenSessionResult, Operation, ReadResult, Seen, Status, Via,
     },
     version::Version,
     workspace::{Answer, AskId, Millis},
@@ -35,7 +35,7 @@ use super::{
     editor::{Applied, Ask},
     files::{self, N_FILES, UNTITLED},
     plan::{self, Content, version},
-    text::{BOM, Wire, fold, splits_pair, view},
+    text::{BOM, Wire, eol, fold, splits_pair, view},
 };
 
 use invariant::broken;
@@ -49,6 +49,8 @@ type Shared = Option<Rc<str>>;
 struct Was {
     at: u64,
     content: Shared,
+    /// The line ends, and whether there is a byte order mark.
+    marks: (EolKind, bool),
     /// Instance and LSP version, of an open document.
     tag: Option<(u32, i32)>,
 }
@@ -146,7 +148,16 @@ struct Noted {
     since: u64,
     /// None: unseen.
     seen: Option<Shared>,
+    /// What was seen before it, but taken later: nobody can tell from outside which of the two counts.
+    rival: Option<Rival>,
     turn: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+struct Rival {
+    since: u64,
+    /// None: unseen.
+    seen: Option<Shared>,
 }
 
 /// A session.
@@ -158,23 +169,23 @@ pub(super) struct SessionTruth {
     told: BTreeMap<u8, Status>,
 }
 
+/// What a host says that its model was shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// What is there.
+    Current,
+    Version(Version),
+    /// What a document held at an earlier LSP version.
+    Lost,
+}
+
 #[derive(Debug)]
 pub(super) enum Kind {
-    Read {
-        file: u8,
-    },
-    Change {
-        changes: Vec<Change>,
-        dry_run: bool,
-    },
-    /// None: what is there.
-    Observe {
-        file: u8,
-        version: Option<Version>,
-    },
-    Forget {
-        file: Option<u8>,
-    },
+    Read { file: u8 },
+    Change { changes: Vec<Change>, dry_run: bool },
+    Observe { file: u8, said: Said },
+    Import { entries: Vec<ExportedEntry> },
+    Forget { file: Option<u8> },
     Ledger,
     Other,
 }
@@ -218,6 +229,8 @@ pub(super) struct CallTruth {
     /// When the document was reported to be what was planned.
     reached: BTreeMap<u8, u64>,
     sent: bool,
+    /// When the disk or the editor last began to do what was planned.
+    carried_out: Option<u64>,
     /// The editor said that it did not do what it was sent last.
     is_refused: bool,
     /// A document of the edit was closed or opened.
@@ -255,6 +268,8 @@ struct DiskPart {
     is_out: bool,
     /// When the disk was done, whatever came of it.
     over: Option<u64>,
+    /// When it was known that the commit failed, and not all is as it was.
+    failed: Option<u64>,
     /// What stays of a commit that failed.
     left: BTreeSet<u8>,
     /// A document went away with its unsaved part of the call while the disk was at it.
@@ -296,7 +311,7 @@ pub(super) struct Oracle {
     /// Overlooks what is known to fail.
     wire: Wire,
     clock: u64,
-    /// When a file can have changed for the sidecar.
+    /// When a file did change for the sidecar; between these times one may have.
     moves: Vec<u64>,
     contents: HashMap<Version, Rc<str>>,
     files: Vec<FileTruth>,
@@ -348,7 +363,7 @@ impl Oracle {
         self.clock
     }
 
-    /// The sidecar is told of something that may be a change.
+    /// The sidecar is told of something that is a change.
     pub(super) fn moved(&mut self) {
         let at = self.tick();
         self.moves.push(at);
@@ -386,6 +401,12 @@ impl Oracle {
         let files = match &kind {
             Kind::Read { file } | Kind::Observe { file, .. } => vec![*file],
             Kind::Change { changes, .. } => plan::files_of(changes),
+            Kind::Import { entries } => {
+                let mut files: Vec<u8> = entries.iter().map(|it| plan::file_of(&it.path)).collect();
+                files.sort_unstable();
+                files.dedup();
+                files
+            }
             Kind::Forget { .. } | Kind::Ledger | Kind::Other => Vec::new(),
         };
         let was_open = files.iter().all(|it| self.mirror(*it).is_some());
@@ -413,6 +434,7 @@ impl Oracle {
             landed: BTreeMap::new(),
             reached: BTreeMap::new(),
             sent: false,
+            carried_out: None,
             is_refused: false,
             lost: false,
             is_rollback: false,

@@ -43,6 +43,12 @@ pub(super) fn files_of(changes: &[Change]) -> Vec<u8> {
     files
 }
 
+/// The changes of one file.
+pub(super) fn changes_of(changes: &[Change], file: u8) -> Vec<Change> {
+    let own = changes.iter().filter(|it| file_of(it.path()) == file);
+    own.cloned().collect()
+}
+
 /// The version of a view; not of a raw text, where a line end may be `\r\r\n`.
 pub(super) fn version(view: &str) -> Version {
     let hash = blake3::hash(view.as_bytes()).to_hex();

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::protocol::{ContentChange, Encoding, Position, Range as LspRange};
+use crate::protocol::{ContentChange, Encoding, EolKind, Position, Range as LspRange};
 
 pub(super) const BOM: &str = "\u{FEFF}";
 
@@ -13,6 +13,8 @@ pub(super) const BOM: &str = "\u{FEFF}";
 pub(super) struct Wire {
     pub(super) encoding: Encoding,
     pub(super) lone_cr_is_text: bool,
+    /// And so is one before a line feed.
+    pub(super) lf_only: bool,
 }
 
 /// What an agent sees of a raw text.
@@ -30,11 +32,16 @@ pub(super) fn splits_pair(text: &str, byte: usize) -> bool {
     byte > 0 && text.as_bytes()[byte - 1] == b'\r' && text.as_bytes().get(byte) == Some(&b'\n')
 }
 
-/// The `place`-th place of a text where a person can have the cursor.
-pub(super) fn cursor(text: &str, place: u16) -> usize {
+/// The `place`-th place of a text.
+fn place(text: &str, place: u16) -> usize {
     let mut bytes: Vec<usize> = text.char_indices().map(|it| it.0).collect();
     bytes.push(text.len());
-    let byte = bytes[usize::from(place) % bytes.len()];
+    bytes[usize::from(place) % bytes.len()]
+}
+
+/// The `nth` place of a text where a person can have the cursor.
+pub(super) fn cursor(text: &str, nth: u16) -> usize {
+    let byte = place(text, nth);
     byte + usize::from(splits_pair(text, byte))
 }
 
@@ -49,7 +56,37 @@ pub(super) fn span(text: &str, start: usize, chars: u8) -> Range<usize> {
     start..end + usize::from(splits_pair(text, end))
 }
 
+/// Lines as an agent is told of them.
+pub(super) fn eol(raw: &str) -> EolKind {
+    let n_crlf = raw.matches("\r\n").count();
+    match (raw.matches('\n').count() - n_crlf, n_crlf) {
+        (0, 0) => EolKind::None,
+        (_, 0) => EolKind::Lf,
+        (0, _) => EolKind::Crlf,
+        (_, _) => EolKind::Mixed,
+    }
+}
+
 impl Wire {
+    /// Like [`cursor`], in an editor: where all CRs are text, a person can be behind any of them.
+    pub(super) fn cursor(self, text: &str, nth: u16) -> usize {
+        if self.lf_only {
+            place(text, nth)
+        } else {
+            cursor(text, nth)
+        }
+    }
+
+    /// Like [`span`], in an editor.
+    pub(super) fn span(self, text: &str, start: usize, chars: u8) -> Range<usize> {
+        let span = span(text, start, chars);
+        let is_split = self.lf_only
+            && chars > 0
+            && text[..span.end].chars().count()
+                > text[..start].chars().count() + usize::from(chars);
+        span.start..span.end - usize::from(is_split)
+    }
+
     /// Where lines start and where they end before their breaks.
     fn lines(self, text: &str) -> Vec<(usize, usize)> {
         let bytes = text.as_bytes();
@@ -57,7 +94,7 @@ impl Wire {
         let (mut start, mut at) = (0, 0);
         while at < bytes.len() {
             let len = match (bytes[at], bytes.get(at + 1)) {
-                (b'\r', Some(b'\n')) => 2,
+                (b'\r', Some(b'\n')) if !self.lf_only => 2,
                 (b'\r', _) if !self.lone_cr_is_text => 1,
                 (b'\n', _) => 1,
                 _ => 0,

@@ -17,8 +17,9 @@ use crate::{
     large,
     path::{Folder, Lookups},
     protocol::{
-        ApplyParams, Change, CloseSessionParams, DocumentState, ForgetParams, Guard, LedgerParams,
-        ObserveParams, OpenSessionParams, PolicyName, ReadParams, ServerOptions, WriteEol,
+        ApplyParams, Change, CloseSessionParams, DocumentState, EolKind, ExportedLedger,
+        ForgetParams, Guard, LedgerParams, ObserveParams, OpenSessionParams, PolicyName,
+        ReadParams, ServerOptions, WriteEol,
     },
     text::Text,
     version::Version,
@@ -29,10 +30,12 @@ use crate::{
 };
 
 use super::{
-    action::{Action, Behind, Garbled, Luck, Manner, NOBODY, Named, Setup, State, Step, Style},
+    action::{
+        Action, Behind, Garbled, Luck, Manner, NOBODY, Named, Setup, Shown, State, Step, Style,
+    },
     editor::{Ask, Editor, Message},
     files::{self, Commit, Disk, UNTITLED},
-    oracle::{Checked, Invariant, Kind, Oracle, Violation},
+    oracle::{Checked, Invariant, Kind, Oracle, Said, Violation},
     text::{cursor, span, view},
 };
 
@@ -99,6 +102,8 @@ pub(super) struct World {
     answers: BTreeMap<u64, Answer>,
     /// The turn of each session whose host numbers turns.
     turns: BTreeMap<u8, u64>,
+    /// The ledger that a host kept last.
+    pub(super) exported: Option<ExportedLedger>,
     is_at_rest: bool,
     /// Prints what happens.
     pub(super) trace: bool,
@@ -135,6 +140,7 @@ impl World {
             n_events: 0,
             answers: BTreeMap::new(),
             turns: BTreeMap::new(),
+            exported: None,
             is_at_rest: false,
             trace: false,
         };
@@ -244,12 +250,15 @@ impl World {
                 session,
                 file,
                 what,
-            } => return self.observe(session, file, what),
+                by,
+            } => return self.observe(session, file, what, by),
             Action::Forget { session, file } => return self.forget(session, file),
             Action::NextTurn { session } => {
                 *self.turns.entry(session).or_default() += 1;
             }
-            Action::Ledger { session, file } => return self.ledger(session, file),
+            Action::Ledger { session, file } => return self.ledger(session, file, false),
+            Action::Export { session } => return self.ledger(session, None, true),
+            Action::Import { session } => return self.import(session),
             Action::Cancel { nth } => {
                 let calls = self.oracle.unanswered();
                 if !calls.is_empty() {
@@ -264,25 +273,6 @@ impl World {
 
     fn dispatch(&mut self, event: Event, call: Option<u64>, since: Option<u64>) -> Checked {
         self.n_events += 1;
-        let is_still = matches!(
-            event,
-            Event::Call { .. }
-                | Event::Cancel(_)
-                | Event::Answered { .. }
-                | Event::FilesChanged(_)
-                | Event::Tick
-                | Event::Done {
-                    outcome: Outcome::Read(_) | Outcome::Status(_) | Outcome::Committed(_),
-                    ..
-                }
-                // Of these it was told before.
-                | Event::Opened { .. }
-                | Event::Changed { .. }
-                | Event::Closed { .. }
-        );
-        if !is_still {
-            self.oracle.moved();
-        }
         for effect in self.workspace.handle(self.now, event) {
             match effect {
                 Effect::Reply { id, result } => {
@@ -290,6 +280,11 @@ impl World {
                         trace(&format!("    reply {}: {}", id.0, summary(&result)));
                     }
                     self.oracle.replied(id.0, &result, since)?;
+                    if let Ok(Answer::Ledger(result)) = &result
+                        && result.export.is_some()
+                    {
+                        self.exported.clone_from(&result.export);
+                    }
                     if let Ok(answer) = result
                         && self.is_at_rest
                     {

@@ -158,6 +158,7 @@ fn what_changes_while_an_observation_is_made_is_told_after_it() {
         Deliver,
         type_at(2, 49747, "foo "),
         Observe {
+            by: Shown::Version,
             session: 0,
             file: 2,
             what: Named::Current,

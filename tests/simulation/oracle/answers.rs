@@ -23,12 +23,14 @@ impl Oracle {
             Ok(Answer::Read(result)) => self.shown(id, result, since)?,
             Ok(Answer::Applied(result)) => self.changed_by(id, result)?,
             Ok(Answer::Ledger(result)) => {
+                Self::exported(result)?;
                 if let Some(session) = self.calls[&id].session {
                     for row in &result.entries {
                         self.told_row(session, row, since)?;
                     }
                 }
             }
+            Ok(Answer::Session(result)) => self.imported(id, result, since)?,
             Ok(Answer::Observed(row)) => self.observed(id, row, since)?,
             Ok(Answer::Forgotten(result)) => self.forgotten(id, result.forgotten)?,
             Ok(_) | Err(Failure::Params { .. }) => {}
@@ -96,10 +98,17 @@ impl Oracle {
         } else {
             Self::since(&truth.was_on_disk, call.arrived).collect()
         };
-        if !was
-            .iter()
-            .any(|it| it.content.as_deref() == Some(&*content))
+        let is_shown = |it: &&&Was| it.content.as_deref() == Some(&*content);
+        let marks = (result.eol, result.bom);
+        if was.iter().any(|it| is_shown(&it))
+            && !was.iter().any(|it| is_shown(&it) && it.marks == marks)
         {
+            return broken(
+                Invariant::Order,
+                format!("a read says of {content:?} that it has {marks:?}: {was:?}"),
+            );
+        }
+        if !was.iter().any(|it| is_shown(&it)) {
             return broken(
                 Invariant::Order,
                 format!("a read shows {content:?}; since it arrived there was {was:?}"),
@@ -139,11 +148,7 @@ impl Oracle {
             let planned = planned.filter(|_| it.via == Via::Editor);
             let is_noop =
                 it.operation == Operation::Update && it.hunks.is_empty() && planned.is_none();
-            let own: Vec<Change> = changes
-                .iter()
-                .filter(|it| plan::file_of(it.path()) == file)
-                .cloned()
-                .collect();
+            let own = plan::changes_of(changes, file);
             let (content, since) = if let Some((at, planned)) = planned {
                 let truth = &self.files[usize::from(file)];
                 let content: Shared = Some(Rc::from(view(planned)));
@@ -165,7 +170,8 @@ impl Oracle {
                 let granted = call.disk.granted.unwrap_or(call.head);
                 let content: Shared = contents[&file].as_deref().map(Rc::from);
                 let mut shown = Self::since(&truth.was, granted).filter(|it| it.tag.is_some());
-                let is_shown = truth.mirror.is_some() && shown.any(|it| it.content == content);
+                let is_shown =
+                    truth.mirror.is_some() && shown.any(|it| alike(&it.content, &content));
                 // What could not be taken back, on disk or where it was opened meanwhile, may be all that was asked for.
                 if call.committed.is_none() && !call.disk.left.contains(&file) && !is_shown {
                     return broken(Invariant::Verified, "a success without a commit");
@@ -179,7 +185,10 @@ impl Oracle {
                         ),
                     );
                 }
-                let is_in_place = self.setup.linked && file == 0;
+                let is_renamed = |it: &Change| {
+                    matches!(it, Change::Rename { .. }) && plan::file_of(it.path()) == file
+                };
+                let is_in_place = self.setup.linked && file == 0 && !changes.iter().any(is_renamed);
                 if it.in_place != (is_in_place && it.operation == Operation::Update) {
                     return broken(
                         Invariant::Verified,
@@ -191,7 +200,7 @@ impl Oracle {
                 }
                 (
                     contents[&file].as_deref().map(Rc::from),
-                    call.committed.filter(|_| !call.lost),
+                    call.committed.filter(|_| !call.lost).or(call.disk.failed),
                 )
             } else if is_noop {
                 let Some(content) = it.version.and_then(|it| self.contents.get(&it)).cloned()
@@ -207,15 +216,19 @@ impl Oracle {
                 } else {
                     &truth.was_on_disk
                 };
+                // It was planned before anything was done of the call, and looked at then.
+                let is_planned_by =
+                    |it: &&Was| call.carried_out.is_none_or(|planned| it.at <= planned);
                 let when = Self::since(was, call.head)
+                    .take_while(is_planned_by)
                     .filter(|it| it.content.as_deref() == Some(&*content))
                     .last();
                 let mut contents = BTreeMap::from([(file, Some(content.to_string()))]);
                 let outcome = plan::run(&own, &mut contents);
-                if when.is_none()
-                    || outcome.is_err()
-                    || contents[&file].as_deref() != Some(&*content)
-                {
+                // What is renamed there and back again needs none either.
+                let is_renamed = own.iter().any(|it| matches!(it, Change::Rename { .. }));
+                let is_kept = outcome.is_ok() && contents[&file].as_deref() == Some(&*content);
+                if when.is_none() || !is_kept && !is_renamed {
                     return broken(
                         Invariant::Verified,
                         format!("{} needed a change", files::path(file)),
@@ -246,7 +259,10 @@ impl Oracle {
             .collect();
         if let Some(session) = self.calls[&id].session {
             for file in renamed {
-                if result.files.iter().all(|it| files::of_uri(&it.uri) != file) {
+                // What was made and renamed by the call is as absent as before.
+                let was_absent = self.last_seen(session, file) == Some(None);
+                let is_told = result.files.iter().any(|it| files::of_uri(&it.uri) == file);
+                if !is_told && !was_absent {
                     let now = self.tick();
                     self.observe(session, file, now, None, None);
                 }
@@ -254,7 +270,18 @@ impl Oracle {
             for (file, since, content) in observed {
                 let content = content.map(|it| self.learn(&it));
                 let since = since.unwrap_or_else(|| self.tick());
-                self.observe(session, file, since, Some(content), None);
+                self.observe(session, file, since, Some(content.clone()), None);
+                // Of a large text the sidecar finds out later that it was what was planned.
+                let entries = self.sessions[session].entries.get_mut(&file);
+                if let Some(last) = entries.and_then(|it| it.last_mut())
+                    && self.setup.large
+                    && last.seen.as_ref() != Some(&content)
+                {
+                    last.rival = Some(Rival {
+                        since: last.since,
+                        seen: Some(content),
+                    });
+                }
             }
         }
         Ok(())

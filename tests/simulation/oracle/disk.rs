@@ -64,11 +64,16 @@ impl Oracle {
                 open.insert(file, Some(view(&mirror.text)));
                 Some(view(&mirror.text))
             } else {
-                self.contents_since(file, call.head)
-                    .last()
-                    .cloned()
-                    .flatten()
-                    .map(|it| it.to_string())
+                // What needs no change was looked at, and holds by now whatever others made of it since.
+                let was = self.contents_since(file, call.head);
+                let own = plan::changes_of(asked, file);
+                let needs_no_change = |it: &&Shared| {
+                    let content = it.as_deref().map(str::to_string);
+                    let mut contents = BTreeMap::from([(file, content.clone())]);
+                    plan::run(&own, &mut contents).is_ok() && contents[&file] == content
+                };
+                let looked_at = was.iter().rfind(needs_no_change).or(was.last());
+                looked_at.cloned().flatten().map(|it| it.to_string())
             };
             contents.insert(file, content);
         }
@@ -99,11 +104,7 @@ impl Oracle {
             } = change
             {
                 let file = files::of_path(path);
-                let own: Vec<Change> = asked
-                    .iter()
-                    .filter(|it| plan::file_of(it.path()) == file)
-                    .cloned()
-                    .collect();
+                let own = plan::changes_of(asked, file);
                 let is_renamed = |it: &Change| matches!(it, Change::Rename { new_path, .. } if plan::file_of(new_path) == file);
                 if !made.contains(&file) && !asked.iter().any(is_renamed) {
                     Self::check_bytes(&own, &files::raw(expected), &files::raw(text))?;
@@ -139,6 +140,9 @@ impl Oracle {
             );
         }
         call.disk.granted = Some(at);
+        if call.disk.editor_part.is_empty() {
+            call.carried_out = Some(at);
+        }
         call.disk.is_out = true;
         let has_landed = |it: &u8| call.landed.get(it).is_some_and(|it| !it.2);
         if self.setup.strict && !self.setup.liar {
@@ -193,6 +197,14 @@ impl Oracle {
             );
         }
         Ok(())
+    }
+
+    /// The commit is known to have failed, and not all is as it was.
+    pub(in crate::simulation) fn half_committed(&mut self, staged: u64) {
+        let at = self.tick();
+        let id = self.staged[&staged];
+        let call = self.calls.get_mut(&id).expect("it is there");
+        call.disk.failed = Some(at);
     }
 
     /// The commit is known to have failed, with all as it was: the call may begin again, or be aborted.
@@ -266,7 +278,12 @@ impl Oracle {
             }
             let is = |it: &Shared, what: &Content| it.as_deref() == what.as_deref();
             let now: Vec<Shared> = if let Some(mirror) = &truth.mirror {
-                vec![Some(Rc::from(view(&mirror.text)))]
+                let shown = Some(Rc::from(view(&mirror.text)));
+                // A file that is not there is shown as an empty one, or as what it was before it went.
+                let is_not_there =
+                    truth.disk.is_none() && (mirror.text.is_empty() || before.is_none());
+                let absent = is_not_there.then_some(None);
+                std::iter::once(shown).chain(absent).collect()
             } else {
                 let from = disk.over.unwrap_or(at);
                 let was = Self::since(&truth.was_on_disk, from);

@@ -14,8 +14,14 @@ impl Oracle {
             .mirror
             .as_ref()
             .map_or(truth.disk.as_deref(), |it| Some(it.text.as_str()));
+        let marks = marks(raw.unwrap_or_default());
         let content = raw.map(view).map(|it| self.learn(&it));
-        self.file(file).was.push(Was { at, content, tag });
+        self.file(file).was.push(Was {
+            at,
+            content,
+            marks,
+            tag,
+        });
     }
 
     pub(in crate::simulation) fn disk_is(&mut self, file: u8, raw: Option<&str>) {
@@ -29,6 +35,7 @@ impl Oracle {
         truth.was_on_disk.push(Was {
             at,
             content,
+            marks: marks(raw.unwrap_or_default()),
             tag: None,
         });
         if truth.mirror.is_none() {
@@ -116,7 +123,7 @@ impl Oracle {
         match state {
             State::ReadOnly(is) if truth.mirror.is_some() => truth.read_only.set(at, is),
             State::Conflict(is) if truth.mirror.is_some() => truth.conflict.set(at, is),
-            State::ReadOnly(_) | State::Conflict(_) => {}
+            State::ReadOnly(_) | State::Conflict(_) | State::Lf => {}
             State::Unsynced(is) => truth.unsynced.set(at, is),
         }
     }
@@ -138,7 +145,7 @@ impl Oracle {
         human: bool,
     ) {
         let wire = self.wire;
-        let at = self.tick();
+        let mut at = self.tick();
         let truth = self.file(file);
         if let Some(mirror) = &mut truth.mirror {
             mirror.dirty = true;
@@ -151,6 +158,7 @@ impl Oracle {
             truth.desynced.set(at, false);
         }
         for change in changes {
+            at = self.tick();
             let truth = self.file(file);
             let Some(mirror) = &mut truth.mirror else {
                 return;
@@ -160,6 +168,7 @@ impl Oracle {
                 .expect("the editor reports what it did");
             self.note(file);
             self.reach(file);
+            self.undo(file);
         }
         if let Some(mirror) = &mut self.file(file).mirror
             && changes.is_empty()
@@ -172,7 +181,7 @@ impl Oracle {
                 .calls
                 .values()
                 .any(|it| it.answered.is_none() && it.planned.contains_key(&file));
-            // What makes the document just what was planned is taken for the edit.
+            // What makes the document just what was planned is taken for the edit; what comes after it is not.
             let is_the_plan = self
                 .calls
                 .values()
@@ -185,6 +194,18 @@ impl Oracle {
                 truth.human_while_out.push(at);
             } else {
                 truth.human.push(at);
+            }
+        }
+    }
+
+    /// Notes that a human has undone what a call did.
+    fn undo(&mut self, file: u8) {
+        let truth = &self.files[usize::from(file)];
+        let Some(mirror) = &truth.mirror else { return };
+        for call in self.calls.values_mut().filter(|it| it.answered.is_none()) {
+            let has_been = call.reached.contains_key(&file);
+            if let Some((before, _, is_undone)) = call.landed.get_mut(&file) {
+                *is_undone |= has_been && mirror.text == *before;
             }
         }
     }
@@ -213,4 +234,8 @@ impl Oracle {
             }
         }
     }
+}
+
+fn marks(raw: &str) -> (EolKind, bool) {
+    (eol(raw), raw.starts_with(BOM))
 }

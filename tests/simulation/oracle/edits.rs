@@ -40,8 +40,9 @@ impl Oracle {
             return broken(Invariant::Order, "the deadline is not 5 s away");
         }
         let is_forward = call.landed.values().all(|it| it.2);
-        // What was opened while the disk changed it may show what the disk has taken back.
-        let mut is_back = call.disk.over.is_some();
+        // What was opened while the disk changed it may show what the disk has taken back, and what was saved, closed
+        // and opened again still shows what is to be taken back.
+        let mut is_back = call.disk.over.is_some() || !call.landed.is_empty();
         let head = call.head;
         let mut planned = BTreeMap::new();
         let mut bases = BTreeMap::new();
@@ -75,8 +76,8 @@ impl Oracle {
                 );
             }
             let after = self.edited(&mirror.text, &change["edits"], &olds)?;
-            is_back &=
-                call.disk.touches(file) && !Self::is_asked_for(call, file, &mirror.text, &after);
+            let was_done = call.disk.touches(file) || call.landed.contains_key(&file);
+            is_back &= was_done && !Self::is_asked_for(call, file, &mirror.text, &after);
             if self.unknown.iter().any(|it| it.file == file && it.is_open) {
                 return broken(
                     Invariant::Verified,
@@ -99,6 +100,7 @@ impl Oracle {
         call.is_refused = false;
         call.is_rollback = !is_forward;
         if is_forward {
+            call.carried_out = Some(at);
             call.planned = planned
                 .into_iter()
                 .map(|(file, text)| (file, (at, text)))
@@ -168,7 +170,9 @@ impl Oracle {
             return;
         };
         let Ok(answer) = answer else { return };
-        let document = &answer["documents"][files::uri(file)];
+        let named = answer["documents"].as_object().into_iter().flatten();
+        let mut document = named.filter(|it| files::of_uri(it.0) == file);
+        let document = document.next_back().map_or(&Value::Null, |it| it.1);
         let number = |name: &str| document[name].as_i64();
         if let (Some(instance), Some(version)) = (number("instance"), number("version")) {
             call.floor = Some((
@@ -223,9 +227,10 @@ impl Oracle {
             return Ok(());
         }
         if !is_forward {
+            let landed = call.landed.get(&it.file).map(|it| view(&it.1));
             let contents = call.staged.as_ref();
-            let ours = contents.and_then(|contents| contents[&it.file].clone());
-            let ours = ours.unwrap_or_default();
+            let staged = contents.and_then(|contents| contents[&it.file].clone());
+            let ours = landed.or(staged).unwrap_or_default();
             return match typed_and_lost(&ours, &view(&it.before), &view(&it.after)) {
                 None => Ok(()),
                 Some(lost) => broken(
@@ -243,11 +248,7 @@ impl Oracle {
         let Kind::Change { changes, .. } = &call.kind else {
             unreachable!("a read edits nothing")
         };
-        let changes: Vec<Change> = changes
-            .iter()
-            .filter(|change| plan::file_of(change.path()) == it.file)
-            .cloned()
-            .collect();
+        let changes = plan::changes_of(changes, it.file);
         if self.setup.strict && !self.setup.liar {
             let content: Shared = Some(Rc::from(view(&it.before)));
             self.check_authority(call, it.file, &content)?;
@@ -269,8 +270,7 @@ impl Oracle {
         let Kind::Change { changes, .. } = &call.kind else {
             return false;
         };
-        let own = changes.iter().filter(|it| plan::file_of(it.path()) == file);
-        let own: Vec<Change> = own.cloned().collect();
+        let own = plan::changes_of(changes, file);
         let mut contents = BTreeMap::from([(file, Some(view(before)))]);
         plan::run(&own, &mut contents).is_ok() && contents[&file].as_deref() == Some(&*view(after))
     }

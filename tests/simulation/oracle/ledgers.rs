@@ -22,6 +22,7 @@ impl Oracle {
                 Some(Some(content))
             }
         };
+        self.decide(session, file, said.as_ref());
         let seen = self.last_seen(session, file);
         if seen != said && self.was_seen(session, file, since).contains(&said) {
             // The row was begun before that.
@@ -62,20 +63,33 @@ impl Oracle {
         Ok(())
     }
 
+    /// Of two that may count the sidecar says which one does.
+    fn decide(&mut self, session: usize, file: u8, said: Option<&Shared>) {
+        let entries = self.sessions[session].entries.get_mut(&file);
+        let Some(last) = entries.and_then(|it| it.last_mut()) else {
+            return;
+        };
+        if let Some(rival) = last.rival.take()
+            && rival.seen.as_ref() == said
+        {
+            last.seen = rival.seen;
+        }
+    }
+
     /// A host said what its model was shown.
     pub(super) fn observed(&mut self, id: u64, row: &LedgerEntry, since: Option<u64>) -> Checked {
         let call = &self.calls[&id];
-        let (
-            Kind::Observe {
-                file,
-                version: said,
-            },
-            Some(session),
-        ) = (&call.kind, call.session)
-        else {
+        let (Kind::Observe { file, said }, Some(session)) = (&call.kind, call.session) else {
             return broken(Invariant::Answered, "an observation that was none");
         };
-        let (file, turn) = (*file, call.turn);
+        let (file, said, turn, arrived) = (*file, *said, call.turn, call.arrived);
+        if let (Said::Lost, Some(version)) = (said, row.version) {
+            // Nothing that ever was, so that it is stale for good.
+            let lost = Rc::from(format!("\0{version:?}"));
+            if self.contents.insert(version, lost).is_some() {
+                return broken(Invariant::Ledger, "what is not known is taken for known");
+            }
+        }
         let content: Shared = match row.version {
             None => None,
             Some(version) => match self.contents.get(&version) {
@@ -83,9 +97,13 @@ impl Oracle {
                 None => return broken(Invariant::Ledger, "an entry for what never was"),
             },
         };
-        let is_there = self.contents_since(file, call.arrived).contains(&content);
-        let is_as_said = said.is_none_or(|it| row.version == Some(it));
-        if !is_as_said || said.is_none() && !is_there {
+        let is_there = self.contents_since(file, arrived).contains(&content);
+        let is_as_said = match said {
+            Said::Current => is_there,
+            Said::Version(version) => row.version == Some(version),
+            Said::Lost => row.version.is_some(),
+        };
+        if !is_as_said {
             return broken(
                 Invariant::Ledger,
                 format!("{} is noted as {content:?}", files::path(file)),
@@ -98,8 +116,92 @@ impl Oracle {
             );
         }
         let since = since.unwrap_or_else(|| self.tick());
-        self.observe(session, file, since, Some(content), turn);
-        self.sessions[session].told.insert(file, row.status);
+        let was_told = self.sessions[session].told.get(&file).copied();
+        self.observe(session, file, since, Some(content.clone()), turn);
+        let is_older = self.last_seen(session, file) != Some(content);
+        // A row of something older says nothing of what the session saw since.
+        let status = was_told.filter(|_| is_older).unwrap_or(row.status);
+        self.sessions[session].told.insert(file, status);
+        Ok(())
+    }
+
+    /// A host is given a ledger to keep.
+    pub(super) fn exported(result: &LedgerResult) -> Checked {
+        let Some(export) = &result.export else {
+            return Ok(());
+        };
+        let rows = result.entries.iter().filter(|it| it.state != Seen::Unseen);
+        let rows = rows.map(|it| (&it.path, it.state, it.version));
+        if rows.eq(export
+            .entries
+            .iter()
+            .map(|it| (&it.path, it.state, it.version)))
+        {
+            Ok(())
+        } else {
+            broken(Invariant::Ledger, "what is exported is not what is told")
+        }
+    }
+
+    /// A session was opened, perhaps with a ledger: an entry counts again if the file still holds that.
+    pub(super) fn imported(
+        &mut self,
+        id: u64,
+        result: &OpenSessionResult,
+        since: Option<u64>,
+    ) -> Checked {
+        let call = &self.calls[&id];
+        let (Kind::Import { entries }, Some(session)) = (&call.kind, call.session) else {
+            return Ok(());
+        };
+        let (mut may, mut must) = (Vec::new(), 0);
+        for entry in entries {
+            let file = plan::file_of(&entry.path);
+            let seen: Shared = entry.version.and_then(|it| self.contents.get(&it)).cloned();
+            let truth = &self.files[usize::from(file)];
+            let is_open =
+                truth.mirror.is_some() && truth.turned.iter().all(|it| *it < call.arrived);
+            let was = if is_open {
+                let was = Self::since(&truth.was, call.arrived);
+                was.map(|it| it.content.clone()).collect()
+            } else {
+                self.contents_since(file, call.arrived)
+            };
+            let is_certain = was.iter().all(|it| *it == seen);
+            if was.contains(&seen) {
+                must += usize::from(is_certain);
+                may.push((file, seen, is_certain));
+            }
+        }
+        let n = result.revalidated.unwrap_or_default();
+        let n_all = n + result.dropped.unwrap_or_default();
+        if n < must || n > may.len() || n_all != entries.len() {
+            return broken(
+                Invariant::Ledger,
+                format!(
+                    "{n} of {n_all} entries count again, and {must} to {} do",
+                    may.len()
+                ),
+            );
+        }
+        let since = since.unwrap_or_else(|| self.tick());
+        let n_may = may.len();
+        for (file, seen, is_certain) in may {
+            if !is_certain && n == must {
+                continue;
+            }
+            let before = self.last_seen(session, file);
+            self.observe(session, file, since, Some(seen), None);
+            if !is_certain && n < n_may {
+                let noted = self.sessions[session].entries.get_mut(&file);
+                if let Some(noted) = noted.and_then(|it| it.last_mut()) {
+                    noted.rival = Some(Rival {
+                        since,
+                        seen: before,
+                    });
+                }
+            }
+        }
         Ok(())
     }
 
@@ -116,7 +218,8 @@ impl Oracle {
             .copied()
             .filter(|it| file.is_none_or(|file| file == *it) && is_known(it))
             .collect();
-        if files.len() != forgotten {
+        let is_certain = entries.values().flatten().all(|it| it.rival.is_none());
+        if files.len() != forgotten && is_certain {
             return broken(
                 Invariant::Ledger,
                 format!("{forgotten} entries are forgotten, there were {files:?}"),
@@ -186,6 +289,12 @@ impl Oracle {
             };
             let path = files::path(file);
             let Some(row) = rows.iter().find(|it| files::of_uri(&it.uri) == file) else {
+                if entries
+                    .last()
+                    .is_some_and(|it| matches!(it.rival, Some(Rival { seen: None, .. })))
+                {
+                    continue;
+                }
                 return broken(
                     Invariant::Ledger,
                     format!("{path} has no entry, shown was {seen:?}"),
@@ -240,7 +349,9 @@ impl Oracle {
         let truth = &self.sessions[session];
         for (&file, entries) in &truth.entries {
             let Some(Noted {
-                seen: Some(seen), ..
+                seen: Some(seen),
+                rival: None,
+                ..
             }) = entries.last()
             else {
                 continue;

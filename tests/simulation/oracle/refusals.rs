@@ -15,6 +15,11 @@ impl Oracle {
                 broken(Invariant::Text, err.message())
             };
         }
+        if let (Kind::Import { .. }, Some(session)) = (&call.kind, call.session) {
+            // Nobody has been told that it is open.
+            self.sessions[session].live = false;
+            return Ok(());
+        }
         if let Kind::Read { file } = call.kind {
             match err.code {
                 Code::FsNotFound if file != UNTITLED => {
@@ -80,10 +85,13 @@ impl Oracle {
             );
         }
         let is_undecided = call.committed.is_none() && !call.is_rollback;
-        if err.code == Code::FsPartiallyApplied && is_undecided {
+        if err.code == Code::FsPartiallyApplied && is_undecided && !self.setup.liar {
+            // What was saved and closed since is on disk as a human wants it.
             let untouched = call.landed.iter().find(|(file, landed)| {
                 let mirror = self.mirror(**file);
-                call.reached.contains_key(file) && mirror.is_some_and(|it| it.text == landed.1)
+                call.reached.contains_key(file)
+                    && !landed.2
+                    && mirror.is_some_and(|it| it.text == landed.1)
             });
             if let Some((file, _)) = untouched {
                 return broken(
@@ -156,11 +164,7 @@ impl Oracle {
             .any(|it| contents.iter().any(|is| alike(it, is)))
             || fills && contents.iter().any(is_nothing)
             || self.setup.policy_off && call.session.is_some();
-        let own: Vec<Change> = changes
-            .iter()
-            .filter(|it| plan::file_of(it.path()) == file)
-            .cloned()
-            .collect();
+        let own = plan::changes_of(changes, file);
         // What comes of the changes of this file, on what it held.
         let comes_of = |code: Code| {
             contents.iter().any(|it| {

@@ -54,22 +54,30 @@ impl Oracle {
         // Of what was shown while nothing changed, what was told later counts.
         let next_move = self.moves.partition_point(|it| *it <= since);
         let next_move = self.moves.get(next_move).copied().unwrap_or(u64::MAX);
+        let mut rival = None;
         let session = &mut self.sessions[session];
         if !session.live {
             return;
         }
         let entries = session.entries.entry(file).or_default();
-        if seen.is_some()
-            && entries
-                .last()
-                .is_some_and(|it| it.seen.is_some() && it.since > since && it.since >= next_move)
-        {
-            return;
+        let newest = entries.last().map(|it| Rival {
+            since: it.since,
+            seen: it.seen.clone(),
+        });
+        let rivals = entries.last().and_then(|it| it.rival.clone());
+        let newer = newest.into_iter().chain(rivals);
+        let newer = newer.filter(|it| seen.is_some() && it.seen.is_some() && it.since > since);
+        if let Some(newer) = newer.max_by_key(|it| it.since) {
+            if newer.since >= next_move {
+                return;
+            }
+            rival = Some(newer);
         }
         entries.push(Noted {
             at,
             since,
             seen,
+            rival,
             turn,
         });
         session.told.insert(file, Status::Fresh);
@@ -115,12 +123,17 @@ impl Oracle {
         let first = entries.partition_point(|it| it.at <= call.head);
         let known =
             (first..=entries.len()).map(|n| entries[..n].iter().rfind(is_old)?.seen.clone());
+        let counting = &entries[first.saturating_sub(1)..];
+        let rivals = counting.iter().filter(is_old);
+        let rivals = rivals.filter_map(|it| it.rival.clone().map(|it| it.seen));
         let own = self
             .unknown
             .iter()
-            .filter(|it| it.session == session && it.file == file && self.has_landed(it))
+            .filter(|it| it.session == session && it.file == file)
+            // Whoever made it so, the session knows it.
+            .filter(|it| self.has_landed(it) || it.reached.is_some())
             .map(|it| Some(it.content.clone()));
-        known.chain(own).collect()
+        known.chain(rivals).chain(own).collect()
     }
 
     /// A call changes a file that holds this: it may.
@@ -173,15 +186,18 @@ impl Oracle {
         all.map(|it| it.content.clone()).collect()
     }
 
-    /// The version of what a file held so many contents ago.
-    pub(in crate::simulation) fn earlier(&self, file: u8, ago: usize) -> Option<Version> {
+    /// What a file held so many contents ago.
+    pub(in crate::simulation) fn earlier_text(&self, file: u8, ago: usize) -> Shared {
         let was = &self.files[usize::from(file)].was;
-        let content = was
-            .iter()
+        was.iter()
             .rev()
             .nth(ago % was.len().max(1))?
             .content
-            .clone();
-        content.as_deref().map(version)
+            .clone()
+    }
+
+    /// The version of that.
+    pub(in crate::simulation) fn earlier(&self, file: u8, ago: usize) -> Option<Version> {
+        self.earlier_text(file, ago).as_deref().map(version)
     }
 }

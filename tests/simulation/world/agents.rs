@@ -1,6 +1,6 @@
 //! What agents ask for.
 
-use super::*;
+use super::{super::plan::version, *};
 
 impl World {
     pub(super) fn call(&mut self, session: Option<u8>, kind: Kind, request: Request) -> Checked {
@@ -40,6 +40,38 @@ impl World {
         self.call(Some(session), Kind::Other, Request::OpenSession(params))
     }
 
+    /// Opens a session with the ledger that was kept last.
+    pub(super) fn import(&mut self, session: u8) -> Checked {
+        let Some(ledger) = self.exported.clone() else {
+            return Ok(());
+        };
+        if self.oracle.session(session).is_some() {
+            return Ok(());
+        }
+        self.oracle.open_session(session);
+        let entries = ledger.entries.clone();
+        let params = OpenSessionParams {
+            session_id: Some(name(session)),
+            ledger: Some(ledger),
+            ..OpenSessionParams::default()
+        };
+        self.call(
+            Some(session),
+            Kind::Import { entries },
+            Request::OpenSession(params),
+        )
+    }
+
+    /// What a host calls a file.
+    fn name_of(&self, file: u8) -> String {
+        let name = match (self.setup.escaped, self.next_call % 3) {
+            (true, 0) => files::uri_as(file, true),
+            (true, 1) => files::uri(file),
+            _ => files::path(file),
+        };
+        name.to_string()
+    }
+
     pub(super) fn close_session(&mut self, session: u8) -> Checked {
         self.oracle.close_session(session);
         let params = CloseSessionParams {
@@ -71,7 +103,7 @@ impl World {
         }
         let params = ReadParams {
             session_id: Some(name(session)),
-            path: files::path(file).to_string(),
+            path: self.name_of(file),
             offset: (from > 0).then(|| from.into()),
             limit: (lines > 0).then(|| lines.into()),
             format: crate::protocol::Format::Text,
@@ -88,24 +120,47 @@ impl World {
         }
     }
 
-    pub(super) fn observe(&mut self, session: u8, file: u8, what: Named) -> Checked {
+    pub(super) fn observe(&mut self, session: u8, file: u8, what: Named, by: Shown) -> Checked {
         if !self.can_name(file) {
             return Ok(());
         }
-        let version = match what {
-            Named::Current | Named::Absent => None,
-            Named::Earlier(_) => self.named(file, what),
+        let ago = match what {
+            Named::Earlier(ago) => ago,
+            Named::Current | Named::Absent => 0,
         };
-        let params = ObserveParams {
+        let mut params = ObserveParams {
             session_id: name(session),
-            path: files::path(file).to_string(),
-            version,
+            path: self.name_of(file),
+            version: None,
             document_version: None,
             text: None,
         };
+        let mut said = Said::Current;
+        match by {
+            Shown::Version => {
+                params.version = self.named(file, what).filter(|_| ago > 0);
+                said = params.version.map_or(said, Said::Version);
+            }
+            Shown::Text => {
+                let Some(text) = self.oracle.earlier_text(file, ago.into()) else {
+                    return Ok(());
+                };
+                said = Said::Version(version(&text));
+                params.text = Some(text.to_string());
+            }
+            Shown::Document => {
+                let Some(mirror) = self.oracle.mirror(file) else {
+                    return Ok(());
+                };
+                params.document_version = Some(mirror.lsp_version - i32::from(ago));
+                if ago > 0 {
+                    said = Said::Lost;
+                }
+            }
+        }
         self.call(
             Some(session),
-            Kind::Observe { file, version },
+            Kind::Observe { file, said },
             Request::Observe(params),
         )
     }
@@ -116,7 +171,7 @@ impl World {
         }
         let params = ForgetParams {
             session_id: name(session),
-            paths: file.map(|it| vec![files::path(it).to_string()]),
+            paths: file.map(|it| vec![self.name_of(it)]),
         };
         self.call(
             Some(session),
@@ -177,7 +232,7 @@ impl World {
                 .or_else(|| self.disk.files.get(&file));
             seen(file).unwrap_or_else(|| raw.map(|it| view(it)).unwrap_or_default())
         };
-        let path = |file: u8| self.can_name(file).then(|| files::path(file).to_string());
+        let path = |file: u8| self.can_name(file).then(|| self.name_of(file));
         Some(match step {
             Step::Edit {
                 file,
@@ -223,15 +278,15 @@ impl World {
         })
     }
 
-    pub(super) fn ledger(&mut self, session: u8, file: Option<u8>) -> Checked {
+    pub(super) fn ledger(&mut self, session: u8, file: Option<u8>, export: bool) -> Checked {
         if file.is_some_and(|it| !self.can_name(it)) {
             return Ok(());
         }
-        let path = file.map(|it| files::path(it).to_string());
+        let path = file.map(|it| self.name_of(it));
         let params = LedgerParams {
             session_id: name(session),
             path,
-            export: false,
+            export,
         };
         self.call(Some(session), Kind::Ledger, Request::Ledger(params))
     }

@@ -131,7 +131,7 @@ impl World {
         else {
             return Ok(());
         };
-        if commit.is_some() {
+        if matches!(outcome, Outcome::Committed(Ok(()))) {
             self.oracle.moved();
         }
         match (commit, &outcome) {
@@ -139,6 +139,7 @@ impl World {
             (Some(staged), Outcome::Committed(Err(failure))) if failure.rolled_back => {
                 self.oracle.not_committed(staged);
             }
+            (Some(staged), Outcome::Committed(Err(_))) => self.oracle.half_committed(staged),
             _ => {}
         }
         if self.trace {

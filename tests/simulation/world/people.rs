@@ -60,9 +60,17 @@ impl World {
         if self.trace {
             trace(&format!("    {message:?}"));
         }
-        if !matches!(message, Message::Answer { .. }) {
+        let is_change = match &message {
+            Message::Opened { .. } | Message::Closed { .. } | Message::Garbled { .. } => true,
+            Message::Changed { file, changes, .. } => {
+                !changes.is_empty() && !self.oracle.is_desynced(*file)
+            }
+            Message::State { .. } | Message::Saved { .. } | Message::Answer { .. } => false,
+        };
+        if is_change {
             self.oracle.moved();
         }
+        let escaped = self.setup.escaped;
         let event = match message {
             Message::Opened {
                 file,
@@ -72,7 +80,7 @@ impl World {
             } => {
                 self.oracle.opened(file, instance, lsp_version, &text);
                 Event::Opened {
-                    uri: files::uri(file).to_string(),
+                    uri: files::uri_as(file, escaped).to_string(),
                     key: files::key(file),
                     lsp_version,
                     text,
@@ -85,8 +93,9 @@ impl World {
                 human,
             } => {
                 self.oracle.changed(file, lsp_version, &changes, human);
+                let is_odd = lsp_version % 2 == 1;
                 Event::Changed {
-                    uri: files::uri(file).to_string(),
+                    uri: files::uri_as(file, escaped && is_odd).to_string(),
                     lsp_version,
                     changes: Some(changes),
                 }
@@ -148,6 +157,7 @@ fn document_state(file: u8, state: State) -> DocumentState {
         State::ReadOnly(is) => told.read_only = Some(is),
         State::Conflict(is) => told.conflict = Some(is),
         State::Unsynced(is) => told.unsynced = Some(is),
+        State::Lf => told.eol = Some(EolKind::Lf),
     }
     told
 }

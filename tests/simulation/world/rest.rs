@@ -38,7 +38,7 @@ impl World {
             }
         }
         for (idx, name) in sessions {
-            self.ledger(name, None)?;
+            self.ledger(name, None, false)?;
             let id = self.next_call;
             self.settle()?;
             match self.answers.remove(&id) {
