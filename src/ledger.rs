@@ -88,10 +88,12 @@ impl Lines {
                 shift += n_new.cast_signed() - n_old.cast_signed();
             }
             // Changes before `from` that the loop did not reach shift nothing more: it ran over all that start before `to`.
-            after.add(
-                from.wrapping_add_signed(shift),
-                to.wrapping_add_signed(shift),
-            );
+            if from < to {
+                after.add(
+                    from.wrapping_add_signed(shift),
+                    to.wrapping_add_signed(shift),
+                );
+            }
         }
         let mut shift = 0_isize;
         for &(old_start, n_old, n_new) in edits {
@@ -268,6 +270,7 @@ mod tests {
             lines(&[(5, 6)]).after(&[(1, 0, 2), (7, 1, 0)]),
             lines(&[(1, 3), (7, 8)])
         );
+        assert_eq!(lines(&[(0, 3)]).after(&[(0, 5, 0)]), lines(&[]));
     }
 
     /// Which of the first `total` lines are there.

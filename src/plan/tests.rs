@@ -273,9 +273,13 @@ fn a_rename_goes_where_nothing_is_by_then() {
         content: Content::Text(Text::flat("1"), None),
         ..seen("a", "one")
     };
-    for source in [seen("a", "one"), stale] {
+    for (source, code) in [
+        (unseen("a", Some("one")), Code::FsNotObserved),
+        (seen("a", "one"), Code::FsOpen),
+        (stale, Code::FsOpen),
+    ] {
         let files = vec![source, shown_there.clone()];
-        check_refused(files, &[rename("a", "b")], Code::FsOpen, 0);
+        check_refused(files, &[rename("a", "b")], code, 0);
     }
 
     let plans = plan(files(), &[rename("a", "./b"), edit("b", "one", "1")]);

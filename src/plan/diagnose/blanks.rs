@@ -32,12 +32,11 @@ impl<'a> Blanks<'a> {
         let before = self.head(head);
         let behind = self.tail(tail);
         let mut gaps = Gaps::default();
-        let is_at_line_start = self.before.len() == place.start || self.before.contains('\n');
         let char_before = view[..place.start - self.before.len()].chars().next_back();
         gaps.add(
             head,
             before,
-            char_before.filter(|_| !is_at_line_start),
+            char_before.filter(|_| !self.before.contains('\n')),
             core.chars().next(),
         );
         gaps.add(

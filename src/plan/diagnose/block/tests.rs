@@ -33,7 +33,7 @@ fn the_line_most_like_is_taken_and_of_equal_ones_the_first() {
 #[test]
 fn lines_that_hold_all_of_it_and_much_more_do_not_hide_the_nearest() {
     let long = "price + tax; let total = because(this, line, is, about, something, different);\n";
-    let text = format!("{}let total = price + tip;", long.repeat(CANDIDATES + 1));
+    let text = format!("{}let total = cost + tax;", long.repeat(CANDIDATES + 1));
     check(&text, OLD, CANDIDATES + 1..CANDIDATES + 2);
 }
 
