@@ -184,6 +184,11 @@ mod tests {
         let just = "é".repeat(MOST_CHARS - 2);
         let told = all(&Text::flat(format!("a{just}x\nx\n")), "x");
         assert_eq!(told[0], Some(format!("a{just}x")));
+        let long = "x".repeat(AROUND_BYTES + 1);
+        assert_eq!(
+            all(&Text::flat(format!("a{long}\nb{long}")), &long),
+            [None, None]
+        );
     }
 
     #[test]

@@ -258,6 +258,12 @@ mod tests {
             expect![[r#"⟦\"a\") \u0041⟧"#]],
         );
         check(Fold::Escapes, r"\u+041", "A", expect![""]);
+        check(
+            Fold::Escapes,
+            "&#65;&#x41;&#X41; &#x110000; &#xx;",
+            "A",
+            expect!["⟦&#65;⟧⟦&#x41;⟧⟦&#X41;⟧"],
+        );
         check(Fold::Case, "Ab aB", "AB", expect!["⟦Ab⟧⟦aB⟧"]);
         check(Fold::Case, "É é", "é", expect!["⟦É⟧⟦é⟧"]);
     }

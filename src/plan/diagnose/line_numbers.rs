@@ -44,6 +44,7 @@ mod tests {
     fn a_listing_has_rising_numbers_one_sign_and_some_text() {
         let text = |old| without_line_numbers(old, true);
         assert_eq!(text("1: a\n\n3: b").as_deref(), Some("a\n\nb"));
+        assert_eq!(text("1\ta\n2\t\tb").as_deref(), Some("a\n\tb"));
         for other in [
             "1: a\n2| b",
             "1 a\n2 b",

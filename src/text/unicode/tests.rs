@@ -165,6 +165,12 @@ fn hits_side_by_side_are_all_replaced() {
 }
 
 #[test]
+fn a_dash_is_replaced_in_whichever_reading_it_was_found() {
+    check_edit("a — “b”", "a - \"b\"", "a + \"b\"", expect!["a + “b”"]);
+    check_edit("a — “b”", "a -- \"b\"", "a -- \"c\"", expect!["a — “c”"]);
+}
+
+#[test]
 fn look_alikes_of_any_number_are_found_in_linear_time() {
     // So many dots end within an ellipsis, unless they begin with the dot between two.
     let needle = ".".repeat(10_001);

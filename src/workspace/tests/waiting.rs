@@ -58,6 +58,33 @@ fn a_connection_that_ends_takes_only_its_own_calls_with_it() {
 }
 
 #[test]
+fn a_session_belongs_to_the_connection_that_opened_it() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    let open = Request::OpenSession(OpenSessionParams {
+        session_id: Some("s".to_string()),
+        ..OpenSessionParams::default()
+    });
+    for (connection, expected) in [
+        (ConnectionId::EDITOR, None),
+        (ConnectionId(1), Some("SESSION_IN_USE")),
+    ] {
+        bench.call_from(connection, open.clone());
+        bench.call_from(connection, Request::Sessions);
+        bench.settle();
+        let is_own = match bench.replies.pop() {
+            Some(Ok(Answer::Sessions(list))) => list.sessions[0].own,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(is_own, expected.is_none());
+        match bench.replies.pop() {
+            Some(Ok(_)) => assert_eq!(expected, None),
+            Some(Err(Failure::Params { code, .. })) => assert_eq!(code, expected),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn taking_back_is_tried_a_few_times_while_a_human_types() {
     let mut bench = Bench::new(true, false, Luck::CommitFails);
     bench.call(Request::Change {
