@@ -31,7 +31,7 @@ impl Lines {
         Self((total > 0).then_some((0, total)).into_iter().collect())
     }
 
-    /// Adds the lines `from..to`.
+    /// Adds the lines `from..to`; none if they end before they start.
     pub fn add(&mut self, from: usize, to: usize) {
         if from >= to {
             return;
@@ -61,14 +61,10 @@ impl Lines {
         let mut missing = Vec::new();
         let mut at = 0;
         for &(start, end) in &self.0 {
-            if start > at {
-                missing.push((at, start.min(total)));
-            }
-            at = at.max(end);
+            missing.push((at, start.min(total)));
+            at = end;
         }
-        if at < total {
-            missing.push((at, total));
-        }
+        missing.push((at, total));
         missing.retain(|&(from, to)| from < to);
         missing
     }
@@ -84,12 +80,10 @@ impl Lines {
                 if old_start >= to {
                     break;
                 }
-                if from < old_start {
-                    after.add(
-                        from.wrapping_add_signed(shift),
-                        old_start.wrapping_add_signed(shift),
-                    );
-                }
+                after.add(
+                    from.wrapping_add_signed(shift),
+                    old_start.wrapping_add_signed(shift),
+                );
                 from = from.max(old_end);
                 shift += n_new.cast_signed() - n_old.cast_signed();
             }
@@ -276,6 +270,7 @@ mod tests {
             lines(&[(5, 6)]).after(&[(1, 0, 2), (7, 1, 0)]),
             lines(&[(1, 3), (7, 8)])
         );
+        assert_eq!(lines(&[(0, 3)]).after(&[(0, 5, 0)]), lines(&[]));
     }
 
     /// Which of the first `total` lines are there.

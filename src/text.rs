@@ -268,17 +268,5 @@ impl Text {
     }
 }
 
-impl From<String> for Text {
-    fn from(text: String) -> Self {
-        Self::flat(text)
-    }
-}
-
-impl From<&str> for Text {
-    fn from(text: &str) -> Self {
-        Self::flat(text)
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests;

@@ -181,6 +181,10 @@ fn a_write_says_how_many_lines_it_replaces_unseen() {
     assert_eq!(n_unseen(seen("a", FIVE), observe, &once), 0);
     assert_eq!(n_unseen(shown("a", FIVE, 1, 3), observe, &once), 3);
     assert_eq!(n_unseen(unseen("a", Some(FIVE)), off, &once), 5);
+    let files = vec![shown("a", FIVE, 0, 1), shown("b", FIVE, 0, 2)];
+    let plans = plan(files, &[write("a", "x"), write("b", "x")]);
+    let n_unseen_of_each = [0, 1].map(|it: usize| plans[it].result.unseen_lines);
+    assert_eq!(n_unseen_of_each, [4, 3]);
     let twice = [write("a", "x"), write("a", "1\n2\n3\n4\n")];
     assert_eq!(n_unseen(shown("a", FIVE, 1, 3), observe, &twice), 3);
 }
@@ -265,12 +269,18 @@ fn a_rename_goes_where_nothing_is_by_then() {
         is_open: true,
         ..unseen("b", None)
     };
-    check_refused(
-        vec![seen("a", "one"), shown_there],
-        &[rename("a", "b")],
-        Code::FsOpen,
-        0,
-    );
+    let stale = FileInput {
+        content: Content::Text(Text::flat("1"), None),
+        ..seen("a", "one")
+    };
+    for (source, code) in [
+        (unseen("a", Some("one")), Code::FsNotObserved),
+        (seen("a", "one"), Code::FsOpen),
+        (stale, Code::FsOpen),
+    ] {
+        let files = vec![source, shown_there.clone()];
+        check_refused(files, &[rename("a", "b")], code, 0);
+    }
 
     let plans = plan(files(), &[rename("a", "./b"), edit("b", "one", "1")]);
     assert_eq!(plans.len(), 1);
@@ -280,6 +290,35 @@ fn a_rename_goes_where_nothing_is_by_then() {
     );
     let plans = plan(files(), &[rename("a", "./b")]);
     assert_eq!(plans[0].result.path, "./b");
+}
+
+#[test]
+fn a_file_that_is_renamed_and_deleted_is_deleted_under_its_old_name() {
+    let files = vec![seen("a", "one"), unseen("b", None)];
+    let changes = [rename("a", "b"), json!({ "kind": "delete", "path": "b" })];
+    let plans = plan(files, &changes);
+    assert_eq!(plans.len(), 1);
+    assert_eq!(
+        (plans[0].operation, plans[0].result.path.as_str()),
+        (Operation::Delete, "a")
+    );
+}
+
+#[test]
+fn without_a_policy_a_missing_file_is_told_before_one_that_is_open() {
+    let open = FileInput {
+        is_open: true,
+        ..unseen("a", Some("one"))
+    };
+    let files = vec![open, unseen("b", None)];
+    let changes = [
+        json!({ "kind": "delete", "path": "a" }),
+        edit("b", "x", "y"),
+    ];
+    let mut job = job(files, &changes);
+    job.rules.policy = PolicyName::Off;
+    let err = job.run().expect_err("it is refused");
+    assert_eq!((err.code, err.change), (Code::FsNotFound, Some(1)));
 }
 
 #[test]

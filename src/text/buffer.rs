@@ -339,6 +339,17 @@ mod tests {
     }
 
     #[test]
+    fn far_in_a_long_line_units_are_counted_from_its_start() {
+        let signs = "é😀x".repeat(3_000);
+        let buffer = Buffer::new(&format!("😀\n{signs}\n"), false);
+        let byte = |character| buffer.byte_at(Position { line: 1, character }, Encoding::Utf16);
+        for n in [0, 1, 1_500, 2_999, 3_000] {
+            assert_eq!(byte(4 * n), 5 + 7 * n as usize);
+        }
+        assert_eq!(byte(4 * 3_000 + 1), 5 + 7 * 3_000);
+    }
+
+    #[test]
     fn inside_a_surrogate_pair_is_before_it() {
         check("a😀b", (0, 2), "a|😀b");
         check("a😀b", (0, 3), "a😀|b");

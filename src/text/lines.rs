@@ -96,21 +96,12 @@ pub(crate) fn changed_items<T: Eq + std::hash::Hash + Ord>(
     olds: &[T],
     news: &[T],
 ) -> Vec<(Range<usize>, Range<usize>)> {
-    let mut changes: Vec<(Range<usize>, Range<usize>)> = Vec::new();
-    for op in capture_diff_slices(Algorithm::Myers, olds, news) {
-        if matches!(op, DiffOp::Equal { .. }) {
-            continue;
-        }
-        let (old, new) = (op.old_range(), op.new_range());
-        match changes.last_mut() {
-            Some(last) if last.0.end == old.start && last.1.end == new.start => {
-                last.0.end = old.end;
-                last.1.end = new.end;
-            }
-            _ => changes.push((old, new)),
-        }
-    }
-    changes
+    // What is deleted and inserted at one place comes as one replacement.
+    capture_diff_slices(Algorithm::Myers, olds, news)
+        .into_iter()
+        .filter(|op| !matches!(op, DiffOp::Equal { .. }))
+        .map(|op| (op.old_range(), op.new_range()))
+        .collect()
 }
 
 /// The first line, with its break.
@@ -214,6 +205,8 @@ mod tests {
                 );
                 (old_at, new_at) = (old_range.end, new_range.end);
             }
+            let are_apart = |it: &[(Range<usize>, Range<usize>)]| it[0].0.end < it[1].0.start;
+            prop_assert!(changes.windows(2).all(are_apart), "{:?}", changes);
             for (old_range, new_range) in changes {
                 prop_assert!(!old_range.is_empty() || !new_range.is_empty());
                 for (text, edge) in [(&old, old_range.start), (&new, new_range.start)] {

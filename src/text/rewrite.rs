@@ -206,7 +206,9 @@ mod tests {
             "let b = 1;",
             &expect!["let ⟦a→b⟧ = 1;"],
         );
+        // Characters whose first bytes, or last, are the same.
         check_replace("caf\u{e9}", "caf\u{e9}", "caf\u{e8}", &expect!["caf⟦é→è⟧"]);
+        check_replace("caf\u{e9}", "caf\u{e9}", "caf\u{129}", &expect!["caf⟦é→ĩ⟧"]);
     }
 
     #[test]

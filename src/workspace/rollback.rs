@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How often an edit is taken back again because somebody typed meanwhile. The queues are held all the time.
-const ATTEMPTS: u32 = 8;
+pub(super) const ATTEMPTS: u32 = 8;
 /// How long that may go on, in milliseconds; each attempt has its own deadline beside.
 const TAKE_BACK_MS: Millis = 5000;
 

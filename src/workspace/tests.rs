@@ -3,7 +3,9 @@
 //! Everything that is on its way stands in one queue; between two of its items the human, or another program, acts.
 //! Then all files are as planned, or none is, or the answer says honestly what each holds; and what was typed is there.
 
+mod late;
 mod reports;
+mod waiting;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -269,6 +271,10 @@ impl Bench {
     }
 
     fn call(&mut self, request: Request) {
+        self.call_from(ConnectionId::EDITOR, request);
+    }
+
+    fn call_from(&mut self, connection: ConnectionId, request: Request) {
         let paths = self.workspace.paths_of(&request);
         let lookups = Lookups::of(paths, |path| {
             Ok(Resolved {
@@ -280,7 +286,7 @@ impl Bench {
         let id = CallId(self.workspace.next_seq() + 1000);
         self.arrive(Event::Call {
             id,
-            connection: ConnectionId::EDITOR,
+            connection,
             request,
             context: Context::default(),
             lookups,
@@ -445,7 +451,8 @@ impl Bench {
                 })
             }
             Work::Stage { changes } => Outcome::Staged(if self.luck == Luck::StageFails {
-                Err(failed(0, DiskErrorKind::Io, true, Vec::new()))
+                let last = changes.len() - 1;
+                Err(failed(last, DiskErrorKind::Io, true, Vec::new()))
             } else if let Some(change) = changed(&mut self.disk.clone(), &changes) {
                 Err(failed(change, DiskErrorKind::Stale, true, Vec::new()))
             } else {
@@ -634,6 +641,16 @@ fn changes() -> Vec<Change> {
     parsed.collect::<Result<_, _>>().expect("changes")
 }
 
+/// What the call does to a file, in the words of a message.
+fn verb(path: &str) -> &'static str {
+    match path {
+        "/w/new.txt" => "write",
+        "/w/gone.txt" => "delete",
+        "/w/moved.txt" | "/w/deep/moved.txt" => "rename",
+        _ => "edit",
+    }
+}
+
 fn without_typed(text: Option<&String>) -> Option<String> {
     text.map(|it| it.replace(TYPED, ""))
 }
@@ -728,6 +745,10 @@ fn play(setup: Setup, luck: Luck, act: Act, at: usize) -> (usize, String) {
             names.collect::<Vec<_>>().join(" ")
         }
         Err(Failure::Fs(err)) => {
+            if let Some(path) = err.path.as_deref() {
+                let start = format!("cannot {} ", verb(path));
+                assert!(err.what.starts_with(&start), "{context}: {}", err.what);
+            }
             for (path, old, _) in FILES {
                 let is_typed_over = act == Act::TypeOver && path == OPEN[0];
                 // What is typed into an edit while it is compared makes it none that is known; that is told.

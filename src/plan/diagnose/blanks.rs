@@ -32,10 +32,11 @@ impl<'a> Blanks<'a> {
         let before = self.head(head);
         let behind = self.tail(tail);
         let mut gaps = Gaps::default();
+        let char_before = view[..place.start - self.before.len()].chars().next_back();
         gaps.add(
             head,
             before,
-            view[..place.start - self.before.len()].chars().next_back(),
+            char_before.filter(|_| !self.before.contains('\n')),
             core.chars().next(),
         );
         gaps.add(
@@ -121,6 +122,7 @@ struct Gaps {
 }
 
 impl Gaps {
+    /// What differs in the blanks between two characters; there is none before those that a line starts with.
     fn add(&mut self, old: &str, new: &str, before: Option<char>, behind: Option<char>) {
         if old == new {
             return;
@@ -136,10 +138,9 @@ impl Gaps {
             self.other = true;
             return;
         }
-        let is_indentation = before.is_none_or(|it| it == '\n');
         let (old_ends, old_indentation) = match old.rsplit_once('\n') {
             Some(parts) => parts,
-            None if is_indentation => ("", old),
+            None if before.is_none() => ("", old),
             None => {
                 self.other = true;
                 return;
@@ -165,5 +166,56 @@ impl Gaps {
             (_, false, false, true) => Some(Reason::Indentation),
             _ => Some(Reason::Blanks),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::diagnose::Fold;
+
+    /// Why the first place that is the same without blanks is not `old`, and what stands there.
+    #[track_caller]
+    fn check(view: &str, old: &str, reason: Reason, found: &str) {
+        let place = &Fold::Blanks.find(view, old, 1)[0];
+        let compared = Blanks::around(view, place).compare(view, place, old);
+        let compared = compared.map(|(reason, place)| (reason, &view[place]));
+        assert_eq!(compared, Some((reason, found)));
+    }
+
+    #[test]
+    fn blanks_at_the_end_of_a_line_are_trailing_and_before_more_text_they_are_not() {
+        check("a();  ", "a();\t", Reason::TrailingBlanks, "a();  ");
+        check("a();  \nb();", "a();\t", Reason::TrailingBlanks, "a();  ");
+        check("a();  b();", "a();\t", Reason::Blanks, "a();  ");
+    }
+
+    #[test]
+    fn what_stands_for_a_last_line_break_ends_with_it() {
+        check(
+            "a();  \n  b();",
+            "a();\n",
+            Reason::TrailingBlanks,
+            "a();  \n",
+        );
+        check("a();  \n\n", "a();\n", Reason::TrailingBlanks, "a();  \n");
+        check(
+            "a();  \n    b();",
+            "a();\n  ",
+            Reason::Blanks,
+            "a();  \n    ",
+        );
+    }
+
+    #[test]
+    fn the_blanks_that_a_line_starts_with_are_its_indentation() {
+        check("    x();", "      x();", Reason::Indentation, "    x();");
+        check(
+            "if a:\n    x();",
+            "      x();",
+            Reason::Indentation,
+            "    x();",
+        );
+        check("a    x();", "a      x();", Reason::Blanks, "a    x();");
     }
 }

@@ -173,10 +173,8 @@ fn similarity(old: &[&str], new: &[&str]) -> usize {
     for op in ops {
         let (old, new) = (&old[op.old_range()], &new[op.new_range()]);
         total += bytes(old) + bytes(new);
-        shared += match op {
-            DiffOp::Equal { .. } => bytes(old),
-            _ => old.iter().zip(new).map(|(old, new)| edges(old, new)).sum(),
-        };
+        let pairs = old.iter().zip(new);
+        shared += pairs.map(|(old, new)| edges(old, new)).sum::<usize>();
     }
     (200 * shared).checked_div(total).unwrap_or(0)
 }
@@ -218,3 +216,6 @@ fn apart(lines: &[&str], old: &[&str]) -> Vec<usize> {
     places.truncate(LINES_NAMED);
     places
 }
+
+#[cfg(test)]
+mod tests;

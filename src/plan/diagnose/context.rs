@@ -72,11 +72,11 @@ impl Around {
             ends.push(behind.len());
         }
         ends.truncate(MOST_LINES + 1);
-        let found_bytes = place.len().min(2 * AROUND_BYTES);
-        let found_chars = if found_bytes == place.len() {
-            text.view(place.clone()).chars().count()
-        } else {
+        // More bytes are more characters than a context may have.
+        let found_chars = if place.len() > AROUND_BYTES {
             usize::MAX
+        } else {
+            text.view(place.clone()).chars().count()
         };
         Self {
             before,
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::text::{
         matching,
-        tests::{any_text, both, naive_view},
+        tests::{any_text, both, lines, naive_view},
     };
 
     fn all(text: &Text, old: &str) -> Vec<Option<String>> {
@@ -181,6 +181,24 @@ mod tests {
                 "c\nx"
             "#]],
         );
+        let just = "é".repeat(MOST_CHARS - 2);
+        let told = all(&Text::flat(format!("a{just}x\nx\n")), "x");
+        assert_eq!(told[0], Some(format!("a{just}x")));
+        let long = "x".repeat(AROUND_BYTES + 1);
+        assert_eq!(
+            all(&Text::flat(format!("a{long}\nb{long}")), &long),
+            [None, None]
+        );
+    }
+
+    #[test]
+    fn among_more_than_a_thousand_places_none_is_called_unique() {
+        for (n, is_told) in [(MOST_PLACES, true), (MOST_PLACES + 1, false)] {
+            let text = Text::flat(lines(n, |it| format!("{it} x")));
+            let told = all(&text, "x");
+            assert_eq!(told.len(), 20);
+            assert!(told.iter().all(|it| it.is_some() == is_told));
+        }
     }
 
     proptest! {

@@ -91,3 +91,25 @@ pub(super) fn legend(has: &str, asked: &str) -> String {
         .filter(|it| has.contains(it.0) || asked.contains(it.0));
     used.map(|it| it.1).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_line_what_is_around_the_difference_is_shown() {
+        let shown = |n_before: usize| {
+            let line = format!("{}here", "é".repeat(n_before));
+            let from = "x\n".len() + line.len() - "here".len();
+            lines_from(&format!("x\n{line}\ny"), from, from + 1)
+        };
+        assert_eq!(shown(200), format!("{}here", "é".repeat(200)));
+        assert_eq!(shown(201), format!("…{}here", "é".repeat(101)));
+    }
+
+    #[test]
+    fn an_invisible_character_is_shown_by_a_sign() {
+        let (has, asked) = pieces("a\u{200B}b c", "a\u{200B}b C", false);
+        assert_eq!([has, asked], ["a\u{FFFD}b C", "a\u{FFFD}b c"]);
+    }
+}

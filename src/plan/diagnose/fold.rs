@@ -251,7 +251,21 @@ mod tests {
             expect![r"⟦&lt; \\n\u0026 ⟧"],
         );
         check(Fold::Escapes, r"a\r\nb", "a\nb", expect![r"⟦a\r\nb⟧"]);
+        check(
+            Fold::Escapes,
+            r#"say(\"a\") \u0041 \u+041"#,
+            r#""a") A"#,
+            expect![[r#"⟦\"a\") \u0041⟧"#]],
+        );
+        check(Fold::Escapes, r"\u+041", "A", expect![""]);
+        check(
+            Fold::Escapes,
+            "&#65;&#x41;&#X41; &#x110000; &#xx;",
+            "A",
+            expect!["⟦&#65;⟧⟦&#x41;⟧⟦&#X41;⟧"],
+        );
         check(Fold::Case, "Ab aB", "AB", expect!["⟦Ab⟧⟦aB⟧"]);
+        check(Fold::Case, "É é", "é", expect!["⟦É⟧⟦é⟧"]);
     }
 
     #[test]

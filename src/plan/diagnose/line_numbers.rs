@@ -33,5 +33,27 @@ pub(super) fn without_line_numbers(old: &str, eats_blank: bool) -> Option<String
         });
     }
     let text = lines.join("\n");
-    (last_number.is_some() && !text.trim().is_empty()).then_some(text)
+    (!text.trim().is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_has_rising_numbers_one_sign_and_some_text() {
+        let text = |old| without_line_numbers(old, true);
+        assert_eq!(text("1: a\n\n3: b").as_deref(), Some("a\n\nb"));
+        assert_eq!(text("1\ta\n2\t\tb").as_deref(), Some("a\n\tb"));
+        for other in [
+            "1: a\n2| b",
+            "1 a\n2 b",
+            "2: a\n1: b",
+            "1: a\nb",
+            "1: \n2: ",
+            "\n",
+        ] {
+            assert_eq!(text(other), None);
+        }
+    }
 }

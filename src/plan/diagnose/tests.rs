@@ -119,6 +119,35 @@ fn look_alike_and_invisible_characters() {
     "#]],
     );
     check(
+        "foo\u{61C}bar()\n",
+        "foobar()",
+        expect![[r#"
+        1: "foo\u{61c}bar()"
+        line 1 has an extra U+061C (invisible)
+        copy the text exactly: line 1 has an extra U+061C (invisible)
+    "#]],
+    );
+    // Marks that both have around it are no difference.
+    check(
+        "say(\u{200B}\u{200B}“hi”\u{200C});\n",
+        "\u{200B}\"hi\"\u{200C}",
+        expect![[r#"
+            1: "say(\u{200b}\u{200b}“hi”\u{200c});"
+            line 1 has U+201C (left double quote) where oldString has U+0022 (`"`), has U+201D (right double quote) where oldString has U+0022 (`"`)
+            copy the text exactly, or set unicodeFallback: line 1 has U+201C (left double quote) where oldString has U+0022 (`"`), has U+201D (right double quote) where oldString has U+0022 (`"`)
+        "#]],
+    );
+    // Signs that everybody can see are none, either.
+    check(
+        "é\nx - y\n",
+        "x -- y",
+        expect![[r#"
+        2: "x - y"
+        line 2 is most like it (85 %): line 2 has `x - y` where oldString has `x -- y`
+        re-read the file there and copy the text exactly: line 2 is most like it (85 %): line 2 has `x - y` where oldString has `x -- y`
+    "#]],
+    );
+    check(
         "foobar()\n",
         "\u{FEFF}foobar()",
         expect![[r#"
@@ -248,6 +277,15 @@ fn the_most_similar_lines() {
             3: "fn total(items: &[Item]) -> u32 {\n    items.iter().map(|it| it.price).sum()\n}"
             lines 3-5 are most like it (93 %): line 3 has `…[Item]) -> u32 {` where oldString has `…[Item]) -> u64 {`
             re-read the file there and copy the text exactly: lines 3-5 are most like it (93 %): line 3 has `…[Item]) -> u32 {` where oldString has `…[Item]) -> u64 {`
+        "#]],
+    );
+    check(
+        "a();\nlet total = price;\nreturn total;\n",
+        "let total = price;\nreturn totals;",
+        expect![[r#"
+            2: "let total = price;\nreturn total;"
+            lines 2-3 are most like it (98 %): line 3 has `return total;` where oldString has `return totals;`
+            re-read the file there and copy the text exactly: lines 2-3 are most like it (98 %): line 3 has `return total;` where oldString has `return totals;`
         "#]],
     );
 }
@@ -439,4 +477,30 @@ proptest! {
         let line = if way == 4 { 2 } else { 1 };
         prop_assert_eq!(nearest.map(|it| it.line), Some(line));
     }
+}
+
+#[test]
+fn a_reason_that_comes_first_is_told_whatever_stands_first_in_the_file() {
+    // Other indentation at many places, blanks at the end of a line, other blanks.
+    let indented = "    if a:\n        f( a )\n".repeat(12);
+    let text = format!("{indented}if a:  \n  f( a )\nif  a:\n  f( a )\n");
+    let place = |text: &str| miss(&Text::flat(text), "if a:\n  f( a )", true).remedy;
+    assert_starts(&place(&text), "copy the text exactly: line 27 has `if··a:");
+    let text = text.replace("if  a:", "if b:");
+    assert_starts(
+        &place(&text),
+        "copy the text exactly: line 25 has `if·a:··↵",
+    );
+    let text = text.replace("if a:  \n", "IF a:\n");
+    assert_starts(&place(&text), "copy the text exactly: line 25 has `IF a:");
+    let text = text.replace("IF a:", "IF b:");
+    assert_starts(
+        &place(&text),
+        "copy the text exactly: line 2 has `········f(",
+    );
+}
+
+#[track_caller]
+fn assert_starts(text: &str, start: &str) {
+    assert!(text.starts_with(start), "{text}");
 }

@@ -157,6 +157,17 @@ fn an_edit_made_by_half_has_not_landed() {
     let (before, planned) = ("fold(x)\n-\n-\nf(y)\n", "x\n-\n-\ny\n");
     check_landed(before, planned, "x\n-\n-\nf(y)\n", false);
     check_landed(before, planned, "x\n-\n!\ny\n", true);
+    // Whatever has moved it.
+    check_landed(before, planned, "typed\nx\n-\n-\nf(y)\n", false);
+    check_landed(before, planned, "typed\nx\n-\n-\ny\n", true);
+    let above = |text: &str| format!("above\n{text}");
+    check_landed(&above(before), &above(planned), "x\n-\n-\nf(y)\n", false);
+    check_landed(&above(before), &above(planned), "x\n-\n-\ny\n", true);
+}
+
+#[test]
+fn an_edit_that_may_as_well_be_what_was_typed_has_not_landed() {
+    check_landed("old\n", "new\n", "new\n old\n", false);
 }
 
 #[test]

@@ -112,6 +112,7 @@ fn the_search_stops_after_enough_hits() {
             }
         );
         assert!(find(&text, "ab\n", 4).complete);
+        assert!(!find(&text, "ab\n", 0).complete);
     }
 }
 

@@ -89,6 +89,8 @@ fn an_insertion_at_an_edge_moves_only_an_empty_range() {
     assert_eq!(splices.map_range(2..3), Some(4..5));
     assert_eq!(splices.map_range(1..3), None);
     assert_eq!(splices.map_range(2..2), None);
+    assert_eq!(splices.map_range(3..3), Some(5..5));
+    assert_eq!(splices.map_range(1..1), Some(1..1));
 }
 
 #[test]

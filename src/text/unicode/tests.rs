@@ -150,6 +150,24 @@ fn what_stands_apart_from_a_changed_ellipsis_is_not_written_twice() {
     check_edit("a…b", "a...b", "a.,.,.b", expect!["a.,.,.b"]);
     check_edit("a…bcdef", "a...bcdef", "a.x..f", expect!["a.x..f"]);
     check_edit("…—…", "...--...", "..-..", expect!["..-.."]);
+    check_edit("a…b", "a...b", "a!.?b", expect!["a!.?b"]);
+    // The quotes between the changes stay.
+    check_edit("…“c” d", "...\"c\" d", "!..\"c\" D", expect!["!..“c” D"]);
+}
+
+#[test]
+fn hits_side_by_side_are_all_replaced() {
+    let text = Text::flat("a““””b");
+    let hits = find(&text, "\"", 9);
+    let splices = replace(&text, &hits, "\"", "'").into_iter().collect();
+    let after = text.apply(&splices);
+    assert_eq!(after.raw(0..after.len_bytes()), "a''''b");
+}
+
+#[test]
+fn a_dash_is_replaced_in_whichever_reading_it_was_found() {
+    check_edit("a — “b”", "a - \"b\"", "a + \"b\"", expect!["a + “b”"]);
+    check_edit("a — “b”", "a -- \"b\"", "a -- \"c\"", expect!["a — “c”"]);
 }
 
 #[test]

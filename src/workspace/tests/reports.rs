@@ -34,30 +34,30 @@ fn typed(path: &str, lsp_version: i32, range: Range, text: &str, half: Option<u1
 }
 
 impl Bench {
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         while self.step() {}
     }
 
     /// Opens a file with a text that the disk has as well.
-    fn open_with(&mut self, path: &str, text: &str) {
+    pub(super) fn open_with(&mut self, path: &str, text: &str) {
         self.disk.insert(path.into(), text.to_string());
         self.open(path);
         self.settle();
     }
 
-    fn ask_to_read(&mut self, path: &str) {
+    pub(super) fn ask_to_read(&mut self, path: &str) {
         let params = json!({ "sessionId": "s", "path": path });
         let params: ReadParams = serde_json::from_value(params).expect("a read");
         self.call(Request::Read(params));
     }
 
-    fn read(&mut self, path: &str) -> ReadResult {
+    pub(super) fn read(&mut self, path: &str) -> ReadResult {
         self.ask_to_read(path);
         self.settle();
         self.was_read()
     }
 
-    fn was_read(&mut self) -> ReadResult {
+    pub(super) fn was_read(&mut self) -> ReadResult {
         match self.replies.pop() {
             Some(Ok(Answer::Read(result))) => *result,
             other => panic!("{other:?}"),
@@ -65,10 +65,16 @@ impl Bench {
     }
 
     fn edit(&mut self, path: &str, old: &str, new: &str) -> Result<Answer, Failure> {
+        self.ask_to_edit("s", path, old, new);
+        self.settle();
+        self.replies.pop().expect("it is answered")
+    }
+
+    pub(super) fn ask_to_edit(&mut self, session: &str, path: &str, old: &str, new: &str) {
         let edit = json!({ "kind": "edit", "path": path, "oldString": old, "newString": new });
         self.call(Request::Change {
             params: ApplyParams {
-                session_id: Some("s".to_string()),
+                session_id: Some(session.to_string()),
                 changes: vec![serde_json::from_value(edit).expect("an edit")],
                 call_id: None,
                 label: None,
@@ -76,8 +82,6 @@ impl Bench {
             },
             is_apply: false,
         });
-        self.settle();
-        self.replies.pop().expect("it is answered")
     }
 
     /// A read up to its barrier, which the test answers.

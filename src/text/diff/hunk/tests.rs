@@ -190,6 +190,21 @@ fn line_ends_and_the_mark_make_no_hunk() {
 }
 
 #[test]
+fn changes_far_apart_stay_apart() {
+    let n = 20_001;
+    let (old, new) = (numbered(n, &[]), numbered(n, &[1, n]));
+    let (old, new) = (Text::flat(old), Text::flat(new));
+    let splice = |at: usize| Splice {
+        range: at..at,
+        text: "!".to_string(),
+    };
+    let splices = [splice(1), splice(old.len_bytes() - 1)];
+    let hunks = hunks(&old, &new, &splices.into_iter().collect());
+    let starts: Vec<_> = hunks.iter().map(|it| it.new_start).collect();
+    assert_eq!(starts, [1, n - CONTEXT_LINES]);
+}
+
+#[test]
 fn a_patch_is_cut_between_lines() {
     let (old, new) = (Text::flat("a\nb\n"), Text::flat("A\nb\n"));
     let hunks = hunks(&old, &new, &diff(&old, &new));
