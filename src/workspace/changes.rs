@@ -29,6 +29,7 @@ use crate::{
     path::{FileKey, Lookups},
     plan::{Content, FileInput, FilePlan, Place, Plan, PlanJob, Step},
     protocol::{ApplyParams, ApplyResult, Author, Change, Operation, Rules, Status, Via},
+    text::Text,
 };
 
 /// How often a call is planned again because something moved that does not concern its guards.
@@ -478,7 +479,9 @@ impl Workspace {
         if file.unsynced.is_some() || file.disk != Some(entry.observation) {
             return None;
         }
-        let text = entry.snapshot.clone()?;
+        // A buffer may have other line ends than the file.
+        let text = entry.snapshot.clone();
+        let text = text.filter(|it| matches!(it, Text::Flat(_)))?;
         Some(Looked::Text {
             text,
             version,

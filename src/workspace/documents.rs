@@ -656,7 +656,8 @@ impl Workspace {
         let answer = answer
             .ok()
             .and_then(|it| serde_json::from_value::<ApplyEditResult>(it).ok());
-        let is_refused = answer.is_some_and(|it| !it.applied);
+        // What failed was not done either.
+        let is_refused = answer.is_none_or(|it| !it.applied);
         let mut uris = Vec::new();
         for (uri, document) in &mut self.documents {
             if let Some(unknown) = document.unknown.as_mut().filter(|it| it.ask == ask) {

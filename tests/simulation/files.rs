@@ -101,7 +101,15 @@ impl Disk {
     }
 
     pub(super) fn in_place(&self, changes: &[DiskChange]) -> Vec<bool> {
-        let is_in_place = |it: &DiskChange| matches!(it, DiskChange::Replace { path, .. } if self.is_linked(of_path(path)));
+        let is_renamed = |file: u8| {
+            let renames = changes
+                .iter()
+                .filter(|it| matches!(it, DiskChange::Rename { .. }));
+            renames.flat_map(files_of).any(|it| it == file)
+        };
+        // What has taken the name of the first file has no second one.
+        let is_linked = |file: u8| self.is_linked(file) && !is_renamed(file);
+        let is_in_place = |it: &DiskChange| matches!(it, DiskChange::Replace { path, .. } if is_linked(of_path(path)));
         changes.iter().map(is_in_place).collect()
     }
 

@@ -222,3 +222,15 @@ fn a_file_that_was_to_be_renamed_and_is_open_by_now_is_named_as_that() {
     ]);
     check(Setup::STRICT, &["one\n", "two\n"], actions);
 }
+
+#[test]
+fn a_closed_file_is_not_taken_for_the_buffer_that_showed_it_with_other_line_ends() {
+    let mut actions = open_and_read();
+    actions.extend([SwitchEol { file: 0 }, flush(0), Deliver, read(0, 0)]);
+    actions.extend(editor_works(1));
+    actions.extend([close(0, false), Deliver]);
+    actions.extend([work(0, Luck::Good), Finish { nth: 0 }]);
+    actions.push(change(0, &[edit(0, 0, 1, "x")]));
+    actions.push(Wait { ms: 5100 });
+    check(Setup::STRICT, &["one\ntwo\n"], actions);
+}

@@ -178,3 +178,18 @@ fn what_a_human_may_have_typed_is_not_taken_back_with_an_edit_that_nobody_answer
     ]);
     check(QUIET, &["a", "one\n"], actions);
 }
+
+#[test]
+fn an_edit_that_failed_too_late_is_not_credited_for_what_looks_like_it() {
+    let mut actions = open_and_read();
+    actions.extend([
+        change(0, &[edit(0, 4, 9, "")]),
+        Wait { ms: 5100 },
+        erase(0, 1, 10),
+        flush(0),
+        Deliver,
+        handle(0, Manner::Fail),
+        Deliver,
+    ]);
+    check(QUIET, &["one\ntwo\nthee\n"], actions);
+}

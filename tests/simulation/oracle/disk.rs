@@ -144,7 +144,8 @@ impl Oracle {
             call.carried_out = Some(at);
         }
         call.disk.is_out = true;
-        let has_landed = |it: &u8| call.landed.get(it).is_some_and(|it| !it.2);
+        // A human may have undone it since.
+        let has_landed = |it: &u8| call.landed.get(it).is_some_and(|it| !it.2 || !call.lost);
         if self.setup.strict && !self.setup.liar {
             let missing = call.disk.editor_part.iter().find(|it| !has_landed(it));
             if let Some(file) = missing {

@@ -120,6 +120,7 @@ impl Oracle {
             .filter(|it| {
                 self.mirror(**it)
                     .is_some_and(|mirror| mirror.text != call.landed[it].0)
+                    && !self.may_be_undone(call, **it)
             })
             .collect();
         let is_told = call.lost && call.files.len() == 1;
@@ -142,6 +143,18 @@ impl Oracle {
             );
         }
         Ok(())
+    }
+
+    /// A human has typed since a call changed the document, and nothing is there that was not there before, though the
+    /// call had added something.
+    fn may_be_undone(&self, call: &CallTruth, file: u8) -> bool {
+        let (truth, (before, after, _)) = (&self.files[usize::from(file)], &call.landed[&file]);
+        let at = call.planned.get(&file).map_or(call.head, |it| it.0);
+        let mut human = truth.human.iter().chain(&truth.human_while_out);
+        let is_left = |text: &str| is_subsequence(text, before);
+        human.any(|it| *it > at)
+            && !is_left(after)
+            && truth.mirror.as_ref().is_some_and(|it| is_left(&it.text))
     }
 
     /// A refusal is true, and the earliest that is.
@@ -242,4 +255,10 @@ impl Oracle {
         let is_other = |it: &&Shared| **it != observed && alike(it, &observed);
         self.setup.adds_final_break && seen.iter().flatten().any(|it| is_other(&it))
     }
+}
+
+/// Whether a text is left of another one when characters are taken away.
+fn is_subsequence(left: &str, text: &str) -> bool {
+    let mut rest = text.chars();
+    left.chars().all(|sign| rest.any(|it| it == sign))
 }

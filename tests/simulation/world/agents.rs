@@ -1,6 +1,9 @@
 //! What agents ask for.
 
-use super::{super::plan::version, *};
+use super::{
+    super::plan::{file_of, version},
+    *,
+};
 
 impl World {
     pub(super) fn call(&mut self, session: Option<u8>, kind: Kind, request: Request) -> Checked {
@@ -42,9 +45,11 @@ impl World {
 
     /// Opens a session with the ledger that was kept last.
     pub(super) fn import(&mut self, session: u8) -> Checked {
-        let Some(ledger) = self.exported.clone() else {
+        let Some(mut ledger) = self.exported.clone() else {
             return Ok(());
         };
+        // Under the name of a document that is not open there may be a file.
+        ledger.entries.retain(|it| self.can_name(file_of(&it.path)));
         if self.oracle.session(session).is_some() {
             return Ok(());
         }
