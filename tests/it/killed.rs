@@ -12,13 +12,16 @@ const N_FILES: usize = 20;
 
 /// The changed files' texts one by one, `o` for the old and `n` for the new one, and what else is there.
 fn shows(world: &World) -> String {
-    let texts = (0..N_FILES).map(|nth| fs::read_to_string(world.root().join(name(nth))).unwrap());
-    let letters: String = texts.map(|it| it[..1].to_string()).collect();
-    let others = world
-        .listing()
-        .into_iter()
-        .filter(|it| !it.ends_with(".txt"));
-    others.fold(letters, |shown, name| format!("{shown} {name}"))
+    let mut shown = String::new();
+    for path in world.listing() {
+        let text = fs::read_to_string(world.root().join(&path)).unwrap();
+        match &text[..] {
+            "old\n" if !path.starts_with('.') => shown.push('o'),
+            "new\n" if !path.starts_with('.') => shown.push('n'),
+            _ => shown += &format!("{path} "),
+        }
+    }
+    shown
 }
 
 fn name(nth: usize) -> String {
