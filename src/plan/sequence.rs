@@ -200,6 +200,14 @@ fn check_guard(step: &Step, file: &FileInput, state: Option<&Working>) -> Result
 }
 
 impl Working {
+    /// The least changes that make this of its base; none if it was changed there and back again, in whatever way.
+    fn minimal(&self, before: &Text) -> Splices {
+        if before.same(&self.text) {
+            return Splices::default();
+        }
+        self.splices.minimise(before)
+    }
+
     /// Whether the caller knows the text: past the guards, except of a caller without a session or with policy off.
     fn was_read(&self, job: &PlanJob) -> bool {
         let Some(base) = self.base else {
@@ -347,7 +355,7 @@ fn rename(job: &PlanJob, idx: usize, from: usize, working: &Working) -> FilePlan
     let Content::Text(before, version) = &job.files[from].content else {
         unreachable!("a renamed file had a text")
     };
-    let splices = working.splices.minimise(before);
+    let splices = working.minimal(before);
     let mut plan = changed(job, idx, before, &working.text, splices, Operation::Rename);
     plan.renamed_from = Some(job.files[from].key.clone());
     fill(&mut plan, &job.files[from], *version, working);
@@ -362,7 +370,7 @@ fn update(
     working: &Working,
 ) -> FilePlan {
     let splices = if working.base == Some(idx) {
-        working.splices.minimise(before)
+        working.minimal(before)
     } else {
         diff::diff(before, &working.text)
     };

@@ -220,6 +220,23 @@ fn replacements_of_all_changes_of_a_file_are_counted() {
 }
 
 #[test]
+fn what_is_changed_there_and_back_again_is_no_change() {
+    let changes = [
+        edit("a.txt", "\naaa", ""),
+        write("a.txt", "aaa\naaa"),
+        rename("b.txt", "c.txt"),
+        edit("c.txt", "\naaa", ""),
+        write("c.txt", "aaa\naaa"),
+    ];
+    let mut files = ["a.txt", "b.txt"].map(|it| seen(it, "aaa\naaa")).to_vec();
+    files.push(unseen("c.txt", None));
+    for plan in plan(files, &changes) {
+        assert!(plan.splices.is_empty(), "{:?}", plan.splices);
+        assert_eq!(plan.result.hunks, []);
+    }
+}
+
+#[test]
 fn what_the_unicode_fallback_found_stays_said_when_a_later_edit_is_exact() {
     let files = vec![seen("a", "“one” two")];
     let mut job = job(

@@ -225,8 +225,14 @@ impl Oracle {
                     .last();
                 let mut contents = BTreeMap::from([(file, Some(content.to_string()))]);
                 let outcome = plan::run(&own, &mut contents);
-                // What is renamed there and back again needs none either.
-                let is_renamed = own.iter().any(|it| matches!(it, Change::Rename { .. }));
+                // What is renamed there and back again needs none either, or takes the place of the same text.
+                let names = |it: &Change| match it {
+                    Change::Rename { path, new_path, .. } => {
+                        [path, new_path].map(|it| plan::file_of(it)).contains(&file)
+                    }
+                    _ => false,
+                };
+                let is_renamed = changes.iter().any(names);
                 let is_kept = outcome.is_ok() && contents[&file].as_deref() == Some(&*content);
                 if when.is_none() || !is_kept && !is_renamed {
                     return broken(
