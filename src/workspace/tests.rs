@@ -4,6 +4,7 @@
 //! Then all files are as planned, or none is, or the answer says honestly what each holds; and what was typed is there.
 
 mod late;
+mod remembering;
 mod reports;
 mod waiting;
 

@@ -1,0 +1,62 @@
+//! Closed files are changed from memory where the disk will compare them.
+
+use super::*;
+use crate::error::Code;
+
+const CLOSED: &str = "/w/closed.txt";
+
+impl Bench {
+    /// Does all that is to be done, and says what was asked of the disk.
+    fn asked_of_disk(&mut self) -> Vec<&'static str> {
+        let mut asked = Vec::new();
+        while let Some(item) = self.queue.front() {
+            if let Item::Work(_, work) = item {
+                asked.extend(match work {
+                    Work::Look { .. } => Some("look"),
+                    Work::Stage { .. } => Some("stage"),
+                    Work::Commit { .. } => Some("commit"),
+                    _ => None,
+                });
+            }
+            self.step();
+        }
+        asked
+    }
+
+    #[track_caller]
+    fn check_edit(&mut self, old: &str, new: &str, asked: &[&str], expected: Result<(), Code>) {
+        self.ask_to_edit("s", CLOSED, old, new);
+        assert_eq!(self.asked_of_disk(), asked);
+        let outcome = match self.replies.pop().expect("it is answered") {
+            Ok(_) => Ok(()),
+            Err(Failure::Fs(err)) => Err(err.code),
+            Err(err) => panic!("{err:?}"),
+        };
+        assert_eq!(outcome, expected);
+    }
+}
+
+#[test]
+fn a_closed_file_that_the_session_knows_is_changed_without_a_look() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    for (old, new) in [("alpha", "beta"), ("beta", "gamma")] {
+        bench.check_edit(old, new, &["stage", "commit"], Ok(()));
+    }
+    // Nothing would compare it, so it is looked at.
+    let missing = Err(Code::FsEditNotFound);
+    bench.check_edit("nowhere", "", &["look"], missing);
+}
+
+#[test]
+fn a_closed_file_that_has_changed_unseen_is_looked_at_before_anything_is_said_of_it() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    let theirs = OLD.replace("last", "theirs");
+    bench.disk.insert(CLOSED.into(), theirs.clone());
+    let stale = Err(Code::FsStaleVersion);
+    bench.check_edit("alpha", "beta", &["stage", "look"], stale);
+    assert_eq!(bench.disk[Path::new(CLOSED)], theirs);
+    // From now on it is known to be another one.
+    bench.check_edit("alpha", "beta", &["look"], stale);
+    bench.read(CLOSED);
+    bench.check_edit("alpha", "beta", &["stage", "commit"], Ok(()));
+}
