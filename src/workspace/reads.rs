@@ -340,10 +340,11 @@ impl Workspace {
                 return;
             }
         };
-        let version = self
-            .document_version(&shown.uri)
-            .filter(|_| broken!(ReadObservesLater))
-            .unwrap_or(version);
+        let version = if broken!(ReadObservesLater) {
+            self.document_version(&shown.uri).unwrap_or(version)
+        } else {
+            version
+        };
         if let Some(document) = self.documents.get_mut(&shown.uri)
             && Some(document.generation) == shown.generation
         {
