@@ -119,8 +119,9 @@ pub struct FilePlan {
     pub key: FileKey,
     /// The file that is renamed to `key`, where nothing was.
     pub renamed_from: Option<FileKey>,
-    /// The file that is moved to `key`, in the place of another one that the call deletes or moves on.
-    pub moved_from: Option<FileKey>,
+    /// The file that is moved to `key`, in the place of another one that the call deletes or moves on; and whether it is
+    /// changed besides.
+    pub moved_from: Option<(FileKey, bool)>,
     /// What is done.
     pub operation: Operation,
     /// The raw text before; none: the file is created.

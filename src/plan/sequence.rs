@@ -376,7 +376,8 @@ fn update(
     };
     let mut plan = changed(job, idx, before, &working.text, splices, Operation::Update);
     let moved_from = working.base.filter(|from| *from != idx);
-    plan.moved_from = moved_from.map(|from| job.files[from].key.clone());
+    let is_edited = !working.splices.is_empty();
+    plan.moved_from = moved_from.map(|from| (job.files[from].key.clone(), is_edited));
     fill(&mut plan, &job.files[idx], version, working);
     plan
 }

@@ -73,8 +73,12 @@ impl Workspace {
                 Some(text) => Some(text.clone()),
                 None => file.before.clone().filter(|_| !is_moved),
             };
+            let is_edited = match &file.moved_from {
+                Some((_, is_edited)) if moved.is_some() => *is_edited,
+                _ => !file.splices.is_empty(),
+            };
             let change = match expected {
-                Some(expected) if expected.same(&text) => continue,
+                Some(_) if !is_edited => continue,
                 Some(expected) => DiskChange::Replace {
                     path,
                     expected,
@@ -108,7 +112,7 @@ impl Workspace {
         for (idx, file) in plan.files.iter().enumerate() {
             let (from, teller) = match (&file.renamed_from, &file.moved_from) {
                 (Some(from), _) => (from, idx),
-                (None, Some(from)) => (from, by_path.get(from).copied().unwrap_or(idx)),
+                (None, Some((from, _))) => (from, by_path.get(from).copied().unwrap_or(idx)),
                 (None, None) => continue,
             };
             if let (FileKey::Path(from), FileKey::Path(to), Via::Disk, Some(text)) = (
