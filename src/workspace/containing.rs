@@ -141,7 +141,7 @@ impl Workspace {
             (
                 Code::FsNotRegularFile,
                 format!("cannot {} \"{name}\": it is a symbolic link", change.verb()),
-                format!("name the file that it leads to: \"{target}\""),
+                format!("leave the link to the user; the file that it leads to is \"{target}\""),
             )
         } else {
             (
