@@ -238,7 +238,8 @@ impl Workspace {
         }
         document.is_checking = look;
         self.documents.insert(uri.to_string(), document);
-        self.note_shown(&key, &opened);
+        let first = self.files.get(&key).and_then(|it| it.queue.front());
+        self.note_shown(first.copied(), &key, &opened);
         if look {
             self.look(
                 JobOwner::Opened {
@@ -442,10 +443,13 @@ impl Workspace {
                 author = None;
             }
         }
-        if let (Some(author), Some(file)) = (author, self.files.get_mut(key)) {
-            file.push(author, seq);
+        if let Some(file) = self.files.get_mut(key) {
+            let first = file.queue.front().copied();
+            if let Some(author) = author {
+                file.push(author, seq);
+            }
+            self.note_shown(first, key, &text);
         }
-        self.note_shown(key, &text);
         self.touch(key, None);
         Ok(())
     }

@@ -252,14 +252,13 @@ impl Workspace {
         }
     }
 
-    /// A document has got a text. If its file is being changed on disk, that may be the new one; what a human types into
-    /// the old one must not be taken for a part of it later, however alike they are.
-    pub(super) fn note_shown(&mut self, key: &FileKey, text: &Text) {
-        let first = self.files.get(key).and_then(|it| it.queue.front());
+    /// A document has got a text. If its file is being changed on disk, by the first call of its queue, that may be the new
+    /// one; what a human types into the old one must not be taken for a part of it later, however alike they are.
+    pub(super) fn note_shown(&mut self, first: Option<CallId>, key: &FileKey, text: &Text) {
         let Some(Call {
             kind: CallKind::Change(change),
             ..
-        }) = first.and_then(|id| self.calls.get_mut(id))
+        }) = first.and_then(|id| self.calls.get_mut(&id))
         else {
             return;
         };
