@@ -376,8 +376,8 @@ impl RealDisk {
 
     fn watch(&self, watched: Vec<Watched>) {
         let mut all = lock(&self.watched);
-        let n_free = late_saves::N_WATCHED_MAX.saturating_sub(all.len());
-        all.extend(watched.into_iter().take(n_free));
+        all.extend(watched);
+        late_saves::limit(&mut all);
     }
 }
 
@@ -446,7 +446,8 @@ impl Disk for RealDisk {
         };
         let mut watched = std::mem::take(&mut *lock(&self.watched));
         let saves = late_saves::look_back(&journal, &mut watched);
-        self.watch(watched);
+        let newer = std::mem::replace(&mut *lock(&self.watched), watched);
+        self.watch(newer);
         saves
     }
 

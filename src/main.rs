@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand, ValueEnum};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::level_filters::LevelFilter;
 
 /// An editor sidecar: agents and people edit the same files at the same time, and nobody writes over what they have
@@ -79,11 +80,26 @@ fn serve() -> ExitCode {
             "waiting for an editor on stdin, which is a terminal; `abreast --help` tells what else there is"
         );
     }
+    raise_file_limit();
     match abreast::server::serve() {
         Ok(status) => ExitCode::from(status),
         Err(err) => {
             tracing::error!("the server cannot start: {err}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// Lets the process open as many files as it may: what a change displaces is held open for a while.
+fn raise_file_limit() {
+    // More is refused by some systems that say that there is no limit.
+    const N_FILES: u64 = 10_240;
+    let limit = getrlimit(Resource::Nofile);
+    let n_files = limit.maximum.unwrap_or(N_FILES).min(N_FILES);
+    if limit.current.is_some_and(|it| it < n_files) {
+        let current = Some(n_files);
+        if let Err(err) = setrlimit(Resource::Nofile, Rlimit { current, ..limit }) {
+            tracing::info!("the limit of open files cannot be raised: {err}");
         }
     }
 }

@@ -6,11 +6,12 @@
 //!
 //! Invariant: it is put there only in place of what we left, or where nothing is; else it is kept beside.
 
-use std::{fmt, os::fd::OwnedFd, path::PathBuf, sync::Arc};
+use std::{fmt, ops::RangeInclusive, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 use rustix::{
     fs::{Mode, OFlags},
     io::{self, Errno},
+    process::{Resource, getrlimit},
 };
 
 use super::{
@@ -22,8 +23,8 @@ use super::{
     transaction::{Place, Step, Transaction, Way, Work, insist, set_content},
 };
 
-/// Held open at most; beyond it files are not watched.
-pub(super) const N_WATCHED_MAX: usize = 256;
+/// Held open at most, each perhaps with its directory; always some, even where a process may open few files.
+const N_WATCHED: RangeInclusive<u64> = 16..=4096;
 /// How often a file is looked at.
 const N_LOOKS: usize = 20;
 
@@ -51,10 +52,20 @@ impl fmt::Debug for Watched {
 pub(super) fn watch(transaction: &mut Transaction) -> Vec<Watched> {
     let fs = transaction.fs.clone();
     let steps = transaction.steps.iter_mut();
-    steps
-        .filter_map(|step| watch_step(&fs, step))
-        .take(N_WATCHED_MAX)
-        .collect()
+    steps.filter_map(|step| watch_step(&fs, step)).collect()
+}
+
+/// Lets go of those that have been watched longest, as far as they are too many for what the process may open.
+pub(super) fn limit(watched: &mut Vec<Watched>) {
+    let n_files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let n_max = (n_files / 4).clamp(*N_WATCHED.start(), *N_WATCHED.end());
+    let n_surplus = watched
+        .len()
+        .saturating_sub(usize::try_from(n_max).unwrap_or(usize::MAX));
+    if n_surplus > 0 {
+        tracing::debug!("late saves of {n_surplus} files are not looked for any longer");
+        watched.drain(..n_surplus);
+    }
 }
 
 fn watch_step(fs: &Fs, step: &mut Step) -> Option<Watched> {
@@ -111,9 +122,7 @@ pub(super) fn look_back(journal: &Arc<Journal>, watched: &mut Vec<Watched>) -> V
         match watched[idx].restore(journal, bytes) {
             Ok((kept, displaced)) => {
                 saves.push(LateSave { path, kept });
-                if watched.len() < N_WATCHED_MAX {
-                    watched.extend(displaced);
-                }
+                watched.extend(displaced);
             }
             Err(err) => {
                 tracing::error!("cannot restore a late save of {}: {err}", path.display());

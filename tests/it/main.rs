@@ -11,6 +11,8 @@ mod cases;
 mod command_line;
 #[cfg(unix)]
 mod containment;
+#[cfg(unix)]
+mod descriptors;
 mod documents;
 #[cfg(unix)]
 mod dsh;
