@@ -65,7 +65,7 @@ fn a_file_that_the_editor_opens_without_sending_it_is_not_committed() {
     let connection = world.editor.connection();
     connection.notify("abreast/documentState", state);
     world.editor.release(Treatment::Honest);
-    let error = refused(pending.wait(PATIENCE), "FS_STALE_VERSION");
+    let error = refused(pending.wait(PATIENCE), "FS_OPEN");
     assert_eq!(error.data()["path"], "closed.txt", "{error}");
     world.check_disk("closed.txt", "one\n");
     world.check_buffer("open.txt", "one\n");
