@@ -274,6 +274,14 @@ impl Journal {
         self.fs.sync(&self.file)
     }
 
+    /// Leaves a file of ours that cannot be removed now to whoever takes the journal up.
+    pub(super) fn leave(&self, dot: PathBuf) {
+        let number = self.begin();
+        if let Err(err) = self.append(&[Record::Dot(number, dot.into())]) {
+            tracing::warn!("the journal cannot be written: {err}");
+        }
+    }
+
     /// Forgets a transaction; without it the journal would lead to wrong acts, so nothing goes on before it succeeds.
     pub(super) fn done(&self, number: u64) {
         let state = &mut *self.state();

@@ -259,6 +259,7 @@ impl Transaction {
                 Err(err) => {
                     let path = dot.path();
                     tracing::warn!("cannot remove {}: {err}", path.display());
+                    self.journal.leave(path.clone());
                     residue.push(path);
                 }
             }

@@ -253,3 +253,22 @@ fn residue_is_reported_with_the_success() {
     assert_eq!(committed.residue.len(), 1);
     assert_eq!(fs::read_to_string(folder.path("a")).expect("read"), "x");
 }
+
+#[test]
+fn a_file_of_ours_that_cannot_be_removed_is_removed_by_the_next_process() {
+    let folder = Folder::new(&[("a", "A")]);
+    let fs = Fs::gated(|call| {
+        if call == Call::Unlink {
+            Err(Errno::ACCESS)
+        } else {
+            Ok(())
+        }
+    });
+    let disk = folder.ready_disk_on(&fs);
+    let committed = change_on(&disk, &[folder.replace("a", "A", "x")]).expect("committed");
+    assert_eq!(committed.residue.len(), 1);
+    drop(disk);
+    assert!(folder.shows().starts_with(".abreast."));
+    folder.disk_on(&Fs::default()).recover();
+    assert_eq!(folder.shows(), "a=x");
+}
