@@ -3,9 +3,13 @@
 //! Everything that is on its way stands in one queue; between two of its items the human, or another program, acts.
 //! Then all files are as planned, or none is, or the answer says honestly what each holds; and what was typed is there.
 
+mod commits;
 mod late;
+mod looks;
 mod remembering;
 mod reports;
+mod rows;
+mod sessions;
 mod waiting;
 
 use std::{
@@ -115,6 +119,9 @@ struct Bench {
     answers_first: bool,
     is_silent: bool,
     replies: Vec<Result<Answer, Failure>>,
+    /// What the editor's connection was told.
+    notes: Vec<(&'static str, Value)>,
+    logs: Vec<String>,
     wake: Option<Millis>,
 }
 
@@ -168,6 +175,8 @@ impl Bench {
             answers_first,
             is_silent: false,
             replies: Vec::new(),
+            notes: Vec::new(),
+            logs: Vec::new(),
             wake: None,
         };
         bench.send(Event::Started {
@@ -205,6 +214,8 @@ impl Bench {
             bench.replies
         );
         bench.replies.clear();
+        bench.notes.clear();
+        bench.logs.clear();
         bench.luck = luck;
         bench
     }
@@ -262,7 +273,8 @@ impl Bench {
                     self.queue.push_back(Item::Work(job, work));
                 }
                 Effect::Wake(at) => self.wake = Some(self.wake.map_or(at, |it| it.min(at))),
-                Effect::Notify { .. } | Effect::Log { .. } => {}
+                Effect::Notify { method, params } => self.notes.push((method, params)),
+                Effect::Log { message, .. } => self.logs.push(message),
             }
         }
     }
@@ -736,6 +748,10 @@ fn play(setup: Setup, luck: Luck, act: Act, at: usize) -> (usize, String) {
             assert_eq!(err.files.len(), 6, "{context}");
             for file in &err.files {
                 check_outcome(&bench, &context, file);
+                // What a silent editor does, and what another text than was committed comes from, nobody knows.
+                let may_be_open = [Act::FallSilent, Act::OpenClosed].contains(&act);
+                let is_known = file.outcome != Became::Unknown;
+                assert!(is_known || may_be_open, "{context}: {}", file.path);
                 // A human who saved it, or undid the taking back, wants it so; nobody else leaves anything.
                 let is_wanted = [Act::SaveAndClose, Act::Undo].contains(&act);
                 let may_stay = luck != Luck::CommitFails || is_wanted;

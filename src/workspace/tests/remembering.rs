@@ -7,7 +7,7 @@ const CLOSED: &str = "/w/closed.txt";
 
 impl Bench {
     /// Does all that is to be done, and says what was asked of the disk.
-    fn asked_of_disk(&mut self) -> Vec<&'static str> {
+    pub(super) fn asked_of_disk(&mut self) -> Vec<&'static str> {
         let mut asked = Vec::new();
         while let Some(item) = self.queue.front() {
             if let Item::Work(_, work) = item {

@@ -195,3 +195,22 @@ fn a_file_that_the_editor_shows_twice_is_edited_while_both_show_the_same() {
         assert_eq!(code, expected, "{other}");
     }
 }
+
+#[test]
+fn the_full_text_is_asked_for_where_the_editor_can_be_asked() {
+    for has_sync in [true, false] {
+        let mut bench = Bench::new(has_sync, false, Luck::Good);
+        bench.send(Event::Changed {
+            uri: uri(OPEN[0]),
+            lsp_version: 2,
+            changes: None,
+        });
+        let asked = bench.queue.iter();
+        let asked = asked.filter_map(|it| match it {
+            Item::Ask(_, _, params) => Some(&params["full"]),
+            _ => None,
+        });
+        let expected = has_sync.then(|| json!([uri(OPEN[0])]));
+        assert_eq!(asked.collect::<Vec<_>>(), Vec::from_iter(&expected));
+    }
+}

@@ -120,3 +120,24 @@ fn taking_back_is_tried_a_few_times_while_a_human_types() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn progress_is_reported_as_soon_as_a_call_has_taken_long() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    bench.is_silent = true;
+    bench.ask_to_edit("s", OPEN[0], "alpha", "ALPHA");
+    let Some(Item::Event(call)) = bench.queue.back_mut() else {
+        panic!("the call")
+    };
+    if let Event::Call { context, .. } = &mut **call {
+        context.work_done_token = Some(json!("token"));
+    }
+    let arrived = bench.now + 1;
+    bench.settle();
+    bench.now = arrived + PROGRESS_AFTER_MS - 2;
+    for n_told in [0, 1, 1] {
+        bench.send(Event::Tick);
+        let told = bench.notes.iter().filter(|it| it.0 == "$/progress");
+        assert_eq!(told.count(), n_told);
+    }
+}

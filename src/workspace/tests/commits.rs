@@ -1,0 +1,145 @@
+//! What happens between the grant of a commit and the answer.
+
+use super::*;
+use crate::error::Code;
+
+const CLOSED: &str = "/w/closed.txt";
+const EDITED: &str = "first\nALPHA\nmiddle\nomega\nlast\n";
+
+impl Bench {
+    #[track_caller]
+    fn step_to(&mut self, is_it: fn(&Item) -> bool) {
+        while !self.queue.front().is_some_and(is_it) {
+            assert!(self.step(), "it comes");
+        }
+    }
+
+    /// Up to the editing of documents.
+    #[track_caller]
+    pub(super) fn step_to_edit(&mut self) {
+        self.step_to(|it| matches!(it, Item::Ask(_, "workspace/applyEdit", _)));
+    }
+
+    /// Up to the commit.
+    #[track_caller]
+    pub(super) fn step_to_commit(&mut self) {
+        self.step_to(|it| matches!(it, Item::Work(_, Work::Commit { .. })));
+    }
+
+    fn ask_to_apply(&mut self, changes: Vec<Value>) {
+        let parsed = changes.into_iter().map(serde_json::from_value);
+        self.call(Request::Change {
+            params: ApplyParams {
+                session_id: Some("s".to_string()),
+                changes: parsed.collect::<Result<_, _>>().expect("changes"),
+                call_id: None,
+                label: None,
+                dry_run: false,
+            },
+            is_apply: true,
+        });
+    }
+
+    /// How the only call ended.
+    #[track_caller]
+    fn ended(&mut self) -> Result<(), Code> {
+        assert_eq!(self.replies.len(), 1);
+        match self.replies.pop() {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(Failure::Fs(err))) => Err(err.code),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn edit(path: &str) -> Value {
+    json!({ "kind": "edit", "path": path, "oldString": "alpha", "newString": "ALPHA" })
+}
+
+/// A closed file was changed on disk, and after the grant the editor opened it with its old text.
+fn opened_after_the_grant(has_sync: bool) -> Bench {
+    let mut bench = Bench::new(has_sync, false, Luck::Good);
+    bench.ask_to_apply(vec![edit(CLOSED)]);
+    bench.step_to_commit();
+    bench.open(CLOSED);
+    for _ in 0..3 {
+        bench.step();
+    }
+    assert_eq!(bench.disk[Path::new(CLOSED)], EDITED);
+    assert!(bench.replies.is_empty(), "the editor shows the old text");
+    bench
+}
+
+#[test]
+fn a_file_opened_during_its_commit_is_changed_once_the_editor_shows_the_new_text() {
+    for has_sync in [true, false] {
+        let mut bench = opened_after_the_grant(has_sync);
+        bench.set(CLOSED, EDITED.to_string());
+        bench.settle();
+        assert_eq!(bench.ended(), Ok(()));
+    }
+}
+
+#[test]
+fn a_file_opened_during_its_commit_is_stale_once_the_editor_has_reported_everything() {
+    let mut bench = opened_after_the_grant(true);
+    bench.settle();
+    assert_eq!(bench.ended(), Err(Code::FsStaleVersion));
+}
+
+#[test]
+fn a_file_opened_during_its_commit_is_stale_when_an_editor_without_barriers_has_had_its_time() {
+    let mut bench = opened_after_the_grant(false);
+    let committed = bench.now;
+    bench.settle();
+    bench.now = committed + barrier::EDIT_BARRIER_MS - 2;
+    bench.send(Event::Tick);
+    assert!(bench.replies.is_empty());
+    bench.send(Event::Tick);
+    assert_eq!(bench.ended(), Err(Code::FsStaleVersion));
+}
+
+#[test]
+fn a_file_opened_with_what_was_taken_back_on_disk_is_taken_back_in_the_editor() {
+    let mut bench = Bench::new(true, false, Luck::CommitFails);
+    bench.ask_to_apply(vec![edit(CLOSED)]);
+    bench.step_to_commit();
+    bench.disk.insert(CLOSED.into(), EDITED.to_string());
+    bench.open(CLOSED);
+    bench.disk.insert(CLOSED.into(), OLD.to_string());
+    bench.settle();
+    assert_eq!(bench.ended(), Err(Code::FsIoError));
+    assert_eq!(bench.documents[CLOSED].text, OLD);
+}
+
+#[test]
+fn a_commit_that_the_disk_refuses_for_itself_is_not_tried_again() {
+    let mut bench = Bench::new(true, false, Luck::CommitFails);
+    bench.ask_to_apply(vec![edit(CLOSED)]);
+    assert_eq!(bench.asked_of_disk(), ["stage", "commit"]);
+    assert_eq!(bench.ended(), Err(Code::FsIoError));
+}
+
+#[test]
+fn a_failed_commit_that_left_everything_as_planned_is_a_success() {
+    let mut bench = Bench::new(true, false, Luck::CommitSticks);
+    bench.ask_to_apply(vec![edit(CLOSED)]);
+    bench.settle();
+    assert_eq!(bench.ended(), Ok(()));
+}
+
+#[test]
+fn the_only_document_closed_unsaved_during_a_commit_makes_the_call_stale_on_disk_too() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    bench.ask_to_apply(vec![edit(OPEN[0]), edit(CLOSED)]);
+    bench.step_to_commit();
+    bench.close(OPEN[0]);
+    let closed = bench.queue.pop_back().expect("it was closed");
+    bench.queue.push_front(closed);
+    bench.settle();
+    assert_eq!(bench.n_recalled, 1);
+    assert_eq!(bench.ended(), Err(Code::FsStaleVersion));
+    for path in [OPEN[0], CLOSED] {
+        assert_eq!(bench.disk[Path::new(path)], OLD);
+    }
+}
