@@ -296,15 +296,13 @@ pub enum DiskErrorKind {
     Io,
 }
 
-/// Why a call changed nothing, or (`rolled_back` false) not everything back.
+/// Why a call changed nothing, or nothing but what is `unrestored`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskFailure {
     /// The index of the change that failed.
     pub change: usize,
     /// Why it failed.
     pub error: DiskError,
-    /// Whether every file is as it was before the call.
-    pub rolled_back: bool,
     /// The changes that stayed, because somebody else changed the file again or the system refused to undo them.
     pub unrestored: Vec<usize>,
     /// Files of ours that were left since they hold what is nowhere else any more.
@@ -407,7 +405,6 @@ impl Disk for RealDisk {
         let journal = self.journal().map_err(|error| DiskFailure {
             change: 0,
             error,
-            rolled_back: true,
             unrestored: Vec::new(),
             kept: Vec::new(),
         })?;

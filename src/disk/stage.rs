@@ -48,7 +48,6 @@ pub(super) fn stage(
         Err((change, error)) => Err(DiskFailure {
             change,
             error,
-            rolled_back: true,
             unrestored: Vec::new(),
             kept: Vec::new(),
         }),

@@ -81,7 +81,6 @@ pub(super) fn take_back(
     let failure = DiskFailure {
         change,
         error,
-        rolled_back: unrestored.is_empty(),
         unrestored,
         kept,
     };

@@ -166,7 +166,11 @@ fn outcome(result: Result<Committed, DiskFailure>) -> String {
             "ok".to_string()
         }
         Err(failure) => {
-            let undone = if failure.rolled_back { "" } else { ", stays" };
+            let undone = if failure.unrestored.is_empty() {
+                ""
+            } else {
+                ", stays"
+            };
             let DiskFailure { change, error, .. } = failure;
             format!("{change} {:?}: {}{undone}", error.kind, error.detail)
         }

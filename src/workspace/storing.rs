@@ -459,26 +459,23 @@ impl Workspace {
         let mut err =
             FsError::from_disk(&failure.error, path).at(path, &change.plan.files[idx].result.uri);
         err.what = format!("cannot {verb} {}", err.what);
-        if !failure.rolled_back && !broken!(LeftIsNotTold) {
-            for change_idx in &failure.unrestored {
-                if let Some((idx, _)) = steps.get(*change_idx) {
-                    change.done_at.insert(*idx, self.seq);
-                }
+        for change_idx in &failure.unrestored {
+            if let Some((idx, _)) = steps.get(*change_idx).filter(|_| !broken!(LeftIsNotTold)) {
+                change.done_at.insert(*idx, self.seq);
             }
         }
-        let is_left = !failure.rolled_back && !broken!(LeftIsNotTold);
         let is_committing = matches!(change.phase, Phase::Committing(_));
         if is_committing {
             change.opened.get_or_insert_default();
             self.note_opened(change);
         }
         let lost = self.lost(change).filter(|_| is_committing);
-        if let Some(lost) = lost.filter(|_| failure.rolled_back) {
+        if let Some(lost) = lost.filter(|_| failure.unrestored.is_empty()) {
             let (verb, path) = change.named(lost);
             let uri = &change.plan.files[lost].result.uri;
             err = stale::meanwhile(verb, path, uri, "closed");
         }
-        if !change.done_at.is_empty() || is_left {
+        if !change.done_at.is_empty() {
             self.roll_back(id, call, err);
             return;
         }

@@ -446,10 +446,9 @@ impl Bench {
     }
 
     fn work(&mut self, job: JobId, work: Work) {
-        let failed = |change, kind, rolled_back, unrestored| DiskFailure {
+        let failed = |change, kind, unrestored| DiskFailure {
             change,
             error: DiskError::new(kind, "as was ordered"),
-            rolled_back,
             unrestored,
             kept: Vec::new(),
         };
@@ -465,9 +464,9 @@ impl Bench {
             }
             Work::Stage { changes } => Outcome::Staged(if self.luck == Luck::StageFails {
                 let last = changes.len() - 1;
-                Err(failed(last, DiskErrorKind::Io, true, Vec::new()))
+                Err(failed(last, DiskErrorKind::Io, Vec::new()))
             } else if let Some(change) = changed(&mut self.disk.clone(), &changes) {
-                Err(failed(change, DiskErrorKind::Stale, true, Vec::new()))
+                Err(failed(change, DiskErrorKind::Stale, Vec::new()))
             } else {
                 let in_place = vec![false; changes.len()];
                 self.staged.insert(job, changes);
@@ -478,14 +477,14 @@ impl Bench {
                 let mut disk = self.disk.clone();
                 Outcome::Committed(if self.recalled.contains(&job) {
                     self.n_recalled += 1;
-                    Err(failed(0, DiskErrorKind::Stale, true, Vec::new()))
+                    Err(failed(0, DiskErrorKind::Stale, Vec::new()))
                 } else if self.luck == Luck::CommitFails {
-                    Err(failed(0, DiskErrorKind::Io, true, Vec::new()))
+                    Err(failed(0, DiskErrorKind::Io, Vec::new()))
                 } else if let Some(change) = changed(&mut disk, &changes) {
-                    Err(failed(change, DiskErrorKind::Stale, true, Vec::new()))
+                    Err(failed(change, DiskErrorKind::Stale, Vec::new()))
                 } else if self.luck == Luck::CommitSticks {
                     changed(&mut self.disk, &changes[..1]);
-                    Err(failed(1, DiskErrorKind::Io, false, vec![0]))
+                    Err(failed(1, DiskErrorKind::Io, vec![0]))
                 } else {
                     self.disk = disk;
                     Ok(())

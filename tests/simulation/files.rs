@@ -194,7 +194,6 @@ impl Commit {
         let mut err = failure(nth, luck.kind());
         if matches!(luck, Luck::Stuck(_)) {
             err.unrestored = (0..self.displaced.len()).collect();
-            err.rolled_back = err.unrestored.is_empty();
             return Err(err);
         }
         if let (Luck::Worse(_), Some(last)) = (luck, self.displaced.last()) {
@@ -231,7 +230,6 @@ impl Commit {
                 err.unrestored.insert(0, nth);
             }
         }
-        err.rolled_back = err.unrestored.is_empty();
         err
     }
 }
@@ -263,7 +261,6 @@ fn failure(change: usize, kind: DiskErrorKind) -> DiskFailure {
     DiskFailure {
         change,
         error,
-        rolled_back: true,
         unrestored: Vec::new(),
         kept: Vec::new(),
     }

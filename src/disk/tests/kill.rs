@@ -222,7 +222,7 @@ fn a_disk_that_fails_once_leaves_all_old_or_all_new() {
             let context = format!("{letters}, call {n} fails: {result:?}");
             let is_right = match &result {
                 Ok(_) => shows == expected.1,
-                Err(failure) => failure.rolled_back && shows == expected.0,
+                Err(failure) => failure.unrestored.is_empty() && shows == expected.0,
             };
             assert!(is_right, "{context}: {shows}");
             check_next(&folder, &expected, false, &context);

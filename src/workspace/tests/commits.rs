@@ -50,6 +50,18 @@ impl Bench {
             other => panic!("{other:?}"),
         }
     }
+
+    /// What became of the files of the only call, of which a part is done.
+    #[track_caller]
+    fn ended_in_part(&mut self) -> Vec<Became> {
+        assert_eq!(self.replies.len(), 1);
+        match self.replies.pop() {
+            Some(Err(Failure::Fs(err))) if err.code == Code::FsPartiallyApplied => {
+                err.files.iter().map(|it| it.outcome).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 fn edit(path: &str) -> Value {
@@ -142,4 +154,54 @@ fn the_only_document_closed_unsaved_during_a_commit_makes_the_call_stale_on_disk
     for path in [OPEN[0], CLOSED] {
         assert_eq!(bench.disk[Path::new(path)], OLD);
     }
+}
+
+#[test]
+fn nothing_is_asked_of_the_editor_after_a_commit_of_files_that_it_does_not_show() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    bench.ask_to_apply(vec![edit(OPEN[0]), edit(CLOSED)]);
+    bench.step_to_commit();
+    bench.step();
+    bench.step();
+    assert_eq!(bench.ended(), Ok(()));
+    assert!(bench.queue.is_empty());
+}
+
+#[test]
+fn a_file_that_somebody_deleted_after_its_commit_is_not_told_as_taken_back() {
+    let mut bench = Bench::new(true, false, Luck::CommitSticks);
+    bench.ask_to_apply(vec![edit(CLOSED)]);
+    bench.step_to_commit();
+    bench.step();
+    bench.disk.remove(Path::new(CLOSED));
+    bench.settle();
+    assert_eq!(bench.ended_in_part(), [Became::KeptHuman]);
+}
+
+#[test]
+fn a_moved_file_that_stays_on_disk_stays_in_the_editor_that_opened_it() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    let to = "/w/deep/moved.txt";
+    let rename = json!({ "kind": "rename", "path": "/w/moved.txt", "newPath": to });
+    bench.ask_to_apply(vec![rename, edit(to), edit(CLOSED)]);
+    bench.step_to_commit();
+    let Some(Item::Work(job, Work::Commit { staged })) = bench.queue.pop_front() else {
+        unreachable!("it is the commit")
+    };
+    let changes = bench.staged.remove(&staged).expect("it was staged");
+    changed(&mut bench.disk, &changes[..2]);
+    bench.open(to);
+    bench.settle();
+    let failure = DiskFailure {
+        change: 2,
+        error: DiskError::new(DiskErrorKind::Io, "as was ordered"),
+        unrestored: vec![0, 1],
+        kept: Vec::new(),
+    };
+    let outcome = Outcome::Committed(Err(failure));
+    bench.send(Event::Done { job, outcome });
+    bench.settle();
+    assert_eq!(bench.ended_in_part(), [Became::Applied, Became::RolledBack]);
+    assert_eq!(bench.disk[Path::new(to)], EDITED);
+    assert_eq!(bench.documents[to].text, EDITED);
 }

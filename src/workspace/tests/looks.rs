@@ -17,6 +17,15 @@ fn changed_on_disk(path: &str) -> Event {
 }
 
 #[test]
+fn only_a_closed_file_that_somebody_has_seen_is_looked_at_for_a_hint() {
+    let mut bench = bench();
+    for (path, n_looks) in [(OPEN[0], 0), ("/w/new.txt", 0), (CLOSED, 1)] {
+        bench.send(changed_on_disk(path));
+        assert_eq!(bench.asked_of_disk().len(), n_looks, "{path}");
+    }
+}
+
+#[test]
 fn a_hint_during_a_commit_is_followed_once_it_is_done_and_finds_nothing_new() {
     let mut bench = bench();
     bench.ask_to_edit("s", CLOSED, "alpha", "ALPHA");

@@ -84,6 +84,19 @@ fn an_edit_that_has_landed_is_its_sessions_before_the_editor_has_answered() {
 }
 
 #[test]
+fn only_the_session_whose_edit_is_out_is_told_afterwards() {
+    let mut bench = edit_that_is_out();
+    bench.step();
+    bench.step();
+    bench.now += telling::BATCH_MS;
+    bench.send(Event::Tick);
+    let told = bench.notes.iter();
+    let told = told.filter(|it| it.0 == "abreast/ledgerChanged");
+    let told: Vec<_> = told.map(|it| &it.1["sessionId"]).collect();
+    assert_eq!(told, ["other"]);
+}
+
+#[test]
 fn what_is_typed_while_an_edit_is_out_is_a_humans_and_told_once() {
     let mut bench = edit_that_is_out();
     for _ in 0..2 {

@@ -136,7 +136,7 @@ impl World {
         }
         match (commit, &outcome) {
             (Some(staged), Outcome::Committed(Ok(()))) => self.oracle.committed(staged)?,
-            (Some(staged), Outcome::Committed(Err(failure))) if failure.rolled_back => {
+            (Some(staged), Outcome::Committed(Err(failure))) if failure.unrestored.is_empty() => {
                 self.oracle.not_committed(staged);
             }
             (Some(staged), Outcome::Committed(Err(_))) => self.oracle.half_committed(staged),
