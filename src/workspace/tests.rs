@@ -3,7 +3,9 @@
 //! Everything that is on its way stands in one queue; between two of its items the human, or another program, acts.
 //! Then all files are as planned, or none is, or the answer says honestly what each holds; and what was typed is there.
 
+mod closing;
 mod commits;
+mod large;
 mod late;
 mod looks;
 mod remembering;
@@ -117,7 +119,10 @@ struct Bench {
     n_recalled: usize,
     luck: Luck,
     answers_first: bool,
+    /// It answers no edit any more.
     is_silent: bool,
+    /// It answers no barrier any more.
+    is_mute: bool,
     replies: Vec<Result<Answer, Failure>>,
     /// What the editor's connection was told.
     notes: Vec<(&'static str, Value)>,
@@ -174,6 +179,7 @@ impl Bench {
             luck: Luck::Good,
             answers_first,
             is_silent: false,
+            is_mute: false,
             replies: Vec::new(),
             notes: Vec::new(),
             logs: Vec::new(),
@@ -233,9 +239,10 @@ impl Bench {
             Event::Changed { uri, changes, .. } => {
                 let text = self.told.get_mut(path_of(uri)).expect("it is open");
                 for change in changes.iter().flatten() {
-                    let range = change.range.expect("a range");
-                    let range = byte(text, range.start)..byte(text, range.end);
-                    text.replace_range(range, &change.text);
+                    let whole = 0..text.len();
+                    let range = change.range;
+                    let range = range.map(|it| byte(text, it.start)..byte(text, it.end));
+                    text.replace_range(range.unwrap_or(whole), &change.text);
                 }
             }
             _ => {}
@@ -313,6 +320,7 @@ impl Bench {
         };
         match item {
             Item::Event(event) => self.send(*event),
+            Item::Ask(_, "abreast/sync", _) if self.is_mute => {}
             Item::Ask(ask, "abreast/sync", params) => {
                 let uris = params["uris"].as_array().expect("uris").iter();
                 let known = uris.filter_map(|it| {

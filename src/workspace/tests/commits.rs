@@ -3,12 +3,12 @@
 use super::*;
 use crate::error::Code;
 
-const CLOSED: &str = "/w/closed.txt";
+pub(super) const CLOSED: &str = "/w/closed.txt";
 const EDITED: &str = "first\nALPHA\nmiddle\nomega\nlast\n";
 
 impl Bench {
     #[track_caller]
-    fn step_to(&mut self, is_it: fn(&Item) -> bool) {
+    pub(super) fn step_to(&mut self, is_it: fn(&Item) -> bool) {
         while !self.queue.front().is_some_and(is_it) {
             assert!(self.step(), "it comes");
         }
@@ -26,7 +26,7 @@ impl Bench {
         self.step_to(|it| matches!(it, Item::Work(_, Work::Commit { .. })));
     }
 
-    fn ask_to_apply(&mut self, changes: Vec<Value>) {
+    pub(super) fn ask_to_apply(&mut self, changes: Vec<Value>) {
         let parsed = changes.into_iter().map(serde_json::from_value);
         self.call(Request::Change {
             params: ApplyParams {
@@ -42,7 +42,7 @@ impl Bench {
 
     /// How the only call ended.
     #[track_caller]
-    fn ended(&mut self) -> Result<(), Code> {
+    pub(super) fn ended(&mut self) -> Result<(), Code> {
         assert_eq!(self.replies.len(), 1);
         match self.replies.pop() {
             Some(Ok(_)) => Ok(()),
@@ -64,7 +64,7 @@ impl Bench {
     }
 }
 
-fn edit(path: &str) -> Value {
+pub(super) fn edit(path: &str) -> Value {
     json!({ "kind": "edit", "path": path, "oldString": "alpha", "newString": "ALPHA" })
 }
 
@@ -141,22 +141,6 @@ fn a_failed_commit_that_left_everything_as_planned_is_a_success() {
 }
 
 #[test]
-fn the_only_document_closed_unsaved_during_a_commit_makes_the_call_stale_on_disk_too() {
-    let mut bench = Bench::new(true, false, Luck::Good);
-    bench.ask_to_apply(vec![edit(OPEN[0]), edit(CLOSED)]);
-    bench.step_to_commit();
-    bench.close(OPEN[0]);
-    let closed = bench.queue.pop_back().expect("it was closed");
-    bench.queue.push_front(closed);
-    bench.settle();
-    assert_eq!(bench.n_recalled, 1);
-    assert_eq!(bench.ended(), Err(Code::FsStaleVersion));
-    for path in [OPEN[0], CLOSED] {
-        assert_eq!(bench.disk[Path::new(path)], OLD);
-    }
-}
-
-#[test]
 fn nothing_is_asked_of_the_editor_after_a_commit_of_files_that_it_does_not_show() {
     let mut bench = Bench::new(true, false, Luck::Good);
     bench.ask_to_apply(vec![edit(OPEN[0]), edit(CLOSED)]);
@@ -204,4 +188,16 @@ fn a_moved_file_that_stays_on_disk_stays_in_the_editor_that_opened_it() {
     assert_eq!(bench.ended_in_part(), [Became::Applied, Became::RolledBack]);
     assert_eq!(bench.disk[Path::new(to)], EDITED);
     assert_eq!(bench.documents[to].text, EDITED);
+}
+
+#[test]
+fn what_is_typed_during_a_commit_into_a_document_that_stays_as_it_is_makes_it_stale() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    let same = json!({ "kind": "write", "path": OPEN[0], "content": OLD });
+    bench.ask_to_apply(vec![same, edit(CLOSED)]);
+    bench.step_to_commit();
+    bench.set(OPEN[0], format!("{TYPED}{OLD}"));
+    bench.settle();
+    assert_eq!(bench.ended(), Ok(()));
+    assert_eq!(bench.row("s", OPEN[0]).changed_by, [Author::Human]);
 }

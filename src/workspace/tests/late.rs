@@ -14,7 +14,11 @@ struct Late {
 
 impl Late {
     fn new(has_sync: bool) -> Self {
-        let mut bench = Bench::new(has_sync, false, Luck::Good);
+        Self::of(Bench::new(has_sync, false, Luck::Good), false)
+    }
+
+    /// `is_mute`: the editor answers no barrier either.
+    fn of(mut bench: Bench, is_mute: bool) -> Self {
         bench.call(Request::OpenSession(OpenSessionParams {
             session_id: Some("other".to_string()),
             ..OpenSessionParams::default()
@@ -33,6 +37,7 @@ impl Late {
             assert!(bench.step(), "the editor is asked");
         };
         bench.queue.clear();
+        bench.is_mute = is_mute;
         while bench.replies.is_empty() {
             bench.now = bench.wake.take().expect("there is a deadline");
             bench.send(Event::Tick);
@@ -146,5 +151,16 @@ fn a_document_is_free_again_when_the_edit_is_refused_or_known_not_to_have_landed
     late.answer(true);
     assert_eq!(late.next_edit(), None);
     let mut late = Late::new(true);
+    assert_eq!(late.next_edit(), None);
+}
+
+#[test]
+fn only_an_editor_that_has_reported_everything_frees_a_document_of_an_unknown_edit() {
+    let mut late = Late::of(Bench::new(true, false, Luck::Good), true);
+    late.bench.ask_to_edit("s", OPEN[0], "omega", "OMEGA");
+    late.bench.settle();
+    late.bench.pass_time();
+    assert_eq!(late.answered_code(), Some(Code::FsEditorTimeout));
+    late.bench.is_mute = false;
     assert_eq!(late.next_edit(), None);
 }

@@ -117,18 +117,21 @@ fn what_is_typed_while_an_edit_is_out_is_a_humans_and_told_once() {
 }
 
 #[test]
-fn a_large_document_that_is_again_what_was_seen_is_told_fresh() {
-    set_limit(Some(0));
+fn an_edit_that_is_reported_in_parts_is_its_sessions() {
     let mut bench = Bench::new(true, false, Luck::Good);
-    for text in [format!("{TYPED}{OLD}"), OLD.replace("alpha", "omega")] {
-        for (text, status) in [(text.as_str(), "stale"), (OLD, "fresh")] {
-            bench.set(OPEN[0], text.to_string());
-            bench.settle();
-            bench.pass_time();
-            bench.settle();
-            let told = bench.told_rows();
-            assert_eq!((told.len(), &told[0]["status"]), (1, &json!(status)));
-        }
-    }
-    set_limit(None);
+    bench.open_session("other");
+    bench.read_as("other", OPEN[0]);
+    let edit = |old: &str| json!({ "kind": "edit", "path": OPEN[0], "oldString": old, "newString": old.to_uppercase() });
+    bench.ask_to_apply(vec![edit("alpha"), edit("omega")]);
+    bench.step_to_edit();
+    let Some(Item::Ask(ask, ..)) = bench.queue.pop_front() else {
+        unreachable!("it is the edit")
+    };
+    let first = OLD.replace("alpha", "ALPHA");
+    bench.set(OPEN[0], first.clone());
+    bench.set(OPEN[0], first.replace("omega", "OMEGA"));
+    let answer = Ok(json!({ "applied": true }));
+    bench.arrive(Event::Answered { ask, answer });
+    bench.settle();
+    assert_eq!(bench.row("other", OPEN[0]).changed_by, [session("s")]);
 }

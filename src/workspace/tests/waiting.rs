@@ -87,8 +87,8 @@ fn a_session_belongs_to_the_connection_that_opened_it() {
     }
 }
 
-#[test]
-fn taking_back_is_tried_a_few_times_while_a_human_types() {
+/// How often the editor is asked to take an edit back while a human types, and so many milliseconds go by each time.
+fn n_taken_back(ms: Millis) -> u32 {
     let mut bench = Bench::new(true, false, Luck::CommitFails);
     bench.call(Request::Change {
         params: ApplyParams {
@@ -110,15 +110,22 @@ fn taking_back_is_tried_a_few_times_while_a_human_types() {
                 let typed = bench.queue.pop_back().expect("what was typed");
                 bench.queue.push_front(typed);
                 bench.queue.rotate_left(1);
+                bench.now += ms;
             }
         }
         assert!(bench.step() && n_asked < 100, "it is answered");
     }
-    assert_eq!(n_asked, 1 + rollback::ATTEMPTS);
     match bench.replies.pop() {
         Some(Err(Failure::Fs(err))) => assert_eq!(err.code, Code::FsPartiallyApplied),
         other => panic!("{other:?}"),
     }
+    n_asked - 1
+}
+
+#[test]
+fn taking_back_is_tried_a_few_times_and_for_a_few_seconds_while_a_human_types() {
+    assert_eq!(n_taken_back(0), rollback::ATTEMPTS);
+    assert_eq!(n_taken_back(3000), 2);
 }
 
 #[test]
@@ -140,4 +147,29 @@ fn progress_is_reported_as_soon_as_a_call_has_taken_long() {
         let told = bench.notes.iter().filter(|it| it.0 == "$/progress");
         assert_eq!(told.count(), n_told);
     }
+}
+
+#[test]
+fn an_edit_that_is_tried_again_is_sent_in_time_although_the_editor_has_fallen_silent() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    bench.is_mute = true;
+    bench.ask_to_edit("s", OPEN[0], "alpha", "ALPHA");
+    let started = bench.now + 1;
+    bench.settle();
+    bench.now = started + barrier::EDIT_BARRIER_MS;
+    bench.send(Event::Tick);
+    // What is typed and taken back at once makes the edit one of another version.
+    bench.is_mute = false;
+    bench.set(OPEN[0], format!("{TYPED}{OLD}"));
+    bench.set(OPEN[0], OLD.to_string());
+    while !matches!(bench.queue.back(), Some(Item::Ask(_, "abreast/sync", _))) {
+        assert!(bench.step(), "the refusal is followed by a barrier");
+    }
+    bench.step();
+    bench.is_mute = true;
+    bench.settle();
+    assert!(bench.now < started + 2 * barrier::EDIT_BARRIER_MS - 1000);
+    bench.now = started + 3000;
+    bench.send(Event::Tick);
+    bench.step_to_edit();
 }

@@ -1,0 +1,197 @@
+//! Work on large texts, which is done elsewhere, while somebody types.
+
+use super::{rows::session, *};
+use crate::error::Code;
+
+/// All texts are large as long as it lives, or those of more bytes.
+struct Limit;
+
+impl Limit {
+    fn at(bytes: usize) -> Self {
+        set_limit(Some(bytes));
+        Self
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        set_limit(None);
+    }
+}
+
+fn kind(compute: &Compute) -> &'static str {
+    match compute {
+        Compute::Read(_) => "read",
+        Compute::Plan(_) => "plan",
+        Compute::Judge(_) => "judge",
+        Compute::Undo(_) => "undo",
+        Compute::Status(_) => "status",
+    }
+}
+
+impl Bench {
+    /// Does all that is to be done, and says what was computed elsewhere.
+    fn computed_elsewhere(&mut self) -> Vec<&'static str> {
+        let mut computed = Vec::new();
+        while let Some(item) = self.queue.front() {
+            if let Item::Work(_, Work::Compute(compute)) = item {
+                computed.push(kind(compute));
+            }
+            self.step();
+        }
+        computed
+    }
+
+    fn step_to_plan(&mut self) {
+        let is_it = |it: &Item| match it {
+            Item::Work(_, Work::Compute(compute)) => kind(compute) == "plan",
+            _ => false,
+        };
+        self.step_to(is_it);
+    }
+
+    /// Reports a change as the full text.
+    fn set_whole(&mut self, path: &str, text: &str) {
+        let document = self.documents.get_mut(path).expect("open");
+        document.text = text.to_string();
+        document.lsp_version += 1;
+        let lsp_version = document.lsp_version;
+        let change = ContentChange {
+            range: None,
+            range_length: None,
+            text: text.to_string(),
+            halves: Vec::new(),
+        };
+        self.arrive(Event::Changed {
+            uri: uri(path),
+            lsp_version,
+            changes: Some(vec![change]),
+        });
+    }
+
+    /// Types into a document and takes it back.
+    fn type_and_undo(&mut self, path: &str) {
+        let text = self.documents[path].text.clone();
+        self.set(path, format!("{TYPED}{text}"));
+        self.set(path, text);
+        self.settle();
+    }
+}
+
+fn code(reply: Option<Result<Answer, Failure>>) -> Option<Code> {
+    match reply.expect("it is answered") {
+        Ok(_) => None,
+        Err(Failure::Fs(err)) => Some(err.code),
+        Err(err @ Failure::Params { .. }) => panic!("{err:?}"),
+    }
+}
+
+#[test]
+fn work_on_a_large_text_is_done_elsewhere() {
+    let old = OLD.repeat(20);
+    let _limit = Limit::at(old.len() / 2);
+    let mut bench = Bench::new(true, false, Luck::CommitFails);
+    bench.workspace.options.limits.read_bytes = OLD.len();
+    bench.open_with("/w/large.txt", &old);
+    bench.ask_to_read("/w/large.txt");
+    assert_eq!(bench.computed_elsewhere(), ["read"]);
+    // Now that its version is known only the window is looked at.
+    bench.ask_to_read("/w/large.txt");
+    assert_eq!(bench.computed_elsewhere(), Vec::<&str>::new());
+    bench.replies.clear();
+
+    let write = |path: &str| json!({ "kind": "write", "path": path, "content": NEW.repeat(20) });
+    bench.ask_to_apply(vec![write("/w/large.txt"), write("/w/new.txt")]);
+    bench.step_to_plan();
+    bench.step_to_edit();
+    let Some(Item::Ask(ask, ..)) = bench.queue.pop_front() else {
+        unreachable!("it is the edit")
+    };
+    bench.set_whole("/w/large.txt", &NEW.repeat(20));
+    let answer = Ok(json!({ "applied": true }));
+    bench.arrive(Event::Answered { ask, answer });
+    // It is taken back as well, and then what became of it is compared.
+    let computed = bench.computed_elsewhere();
+    assert_eq!(computed, ["judge", "undo", "judge", "undo"]);
+    assert_eq!(code(bench.replies.pop()), Some(Code::FsIoError));
+
+    bench.set("/w/large.txt", format!("{TYPED}{old}"));
+    bench.settle();
+    bench.pass_time();
+    assert_eq!(bench.computed_elsewhere(), ["status"]);
+}
+
+#[test]
+fn a_large_document_that_is_again_what_was_seen_is_told_fresh() {
+    let _limit = Limit::at(0);
+    let mut bench = Bench::new(true, false, Luck::Good);
+    for text in [format!("{TYPED}{OLD}"), OLD.replace("alpha", "omega")] {
+        for (text, status) in [(text.as_str(), "stale"), (OLD, "fresh")] {
+            bench.set(OPEN[0], text.to_string());
+            bench.settle();
+            bench.pass_time();
+            bench.settle();
+            let told = bench.told_rows();
+            assert_eq!((told.len(), &told[0]["status"]), (1, &json!(status)));
+        }
+    }
+}
+
+#[test]
+fn what_is_typed_while_a_large_text_is_planned_is_not_taken_for_what_was_planned_on() {
+    let _limit = Limit::at(0);
+    let mut bench = Bench::new(true, false, Luck::Good);
+    bench.type_and_undo(OPEN[0]);
+    bench.ask_to_edit("s", OPEN[0], "alpha", "ALPHA");
+    bench.step_to_plan();
+    let typed = format!("{TYPED}{OLD}");
+    bench.set(OPEN[0], typed.clone());
+    let change = bench.queue.pop_back().expect("what was typed");
+    bench.queue.push_front(change);
+    bench.settle();
+    assert_eq!(code(bench.replies.pop()), Some(Code::FsStaleVersion));
+    assert_eq!(bench.documents[OPEN[0]].text, typed);
+}
+
+#[test]
+fn a_document_whose_text_is_lost_while_it_is_planned_is_not_edited() {
+    for last in OPEN {
+        let _limit = Limit::at(0);
+        let mut bench = Bench::new(true, false, Luck::Good);
+        bench.type_and_undo(OPEN[0]);
+        bench.set(last, bench.documents[last].text.clone());
+        bench.settle();
+        bench.ask_to_edit("s", OPEN[0], "alpha", "ALPHA");
+        bench.step_to_plan();
+        bench.send(Event::Changed {
+            uri: uri(OPEN[0]),
+            lsp_version: bench.documents[OPEN[0]].lsp_version + 1,
+            changes: None,
+        });
+        while bench.replies.is_empty() {
+            let is_edit = |it: &Item| matches!(it, Item::Ask(_, "workspace/applyEdit", _));
+            assert!(!bench.queue.front().is_some_and(is_edit), "{last}");
+            assert!(bench.step(), "it is answered");
+        }
+        assert_eq!(code(bench.replies.pop()), Some(Code::FsDesynced));
+    }
+}
+
+#[test]
+fn a_large_edit_reported_as_the_full_text_is_its_sessions() {
+    let _limit = Limit::at(0);
+    let mut bench = Bench::new(true, false, Luck::Good);
+    bench.open_session("other");
+    bench.read_as("other", OPEN[0]);
+    bench.ask_to_edit("s", OPEN[0], "alpha", "ALPHA");
+    bench.step_to_edit();
+    let Some(Item::Ask(ask, ..)) = bench.queue.pop_front() else {
+        unreachable!("it is the edit")
+    };
+    bench.set_whole(OPEN[0], &OLD.replace("alpha", "ALPHA"));
+    let answer = Ok(json!({ "applied": true }));
+    bench.arrive(Event::Answered { ask, answer });
+    bench.settle();
+    assert_eq!(code(bench.replies.pop()), None);
+    assert_eq!(bench.row("other", OPEN[0]).changed_by, [session("s")]);
+}
