@@ -303,7 +303,7 @@ impl Bench {
                 is_link: false,
             })
         });
-        let id = CallId(self.workspace.next_seq() + 1000);
+        let id = CallId(self.workspace.new_id());
         self.arrive(Event::Call {
             id,
             connection,

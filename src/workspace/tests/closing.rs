@@ -34,10 +34,12 @@ fn the_only_document_closed_unsaved_during_a_commit_makes_the_call_stale_on_disk
 #[test]
 fn what_a_human_had_not_saved_is_gone_with_the_document_and_no_part_of_the_call() {
     let mut bench = Bench::new(true, false, Luck::Good);
-    bench.set(OPEN[0], format!("{TYPED}{OLD}"));
+    bench.set(OPEN[0], OLD.replace("alpha", "typed"));
     bench.settle();
     bench.read(OPEN[0]);
-    bench.ask_to_apply(vec![edit(OPEN[0]), edit(OPEN[1])]);
+    let typed =
+        json!({ "kind": "edit", "path": OPEN[0], "oldString": "typed", "newString": "TYPED" });
+    bench.ask_to_apply(vec![typed, edit(OPEN[1])]);
     bench.step_to_edit();
     for _ in 0..3 {
         bench.step();
