@@ -307,7 +307,7 @@ impl Workspace {
             self.start_if_first(id);
         }
         if let Some(alarm) = self.next_alarm()
-            && (is_awake || next_alarm.is_none_or(|it| alarm < it || it <= self.now))
+            && (is_awake || next_alarm.is_none_or(|it| alarm < it))
         {
             self.effects.push(Effect::Wake(alarm));
         }

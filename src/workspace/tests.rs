@@ -3,7 +3,6 @@
 //! Everything that is on its way stands in one queue; between two of its items the human, or another program, acts.
 //! Then all files are as planned, or none is, or the answer says honestly what each holds; and what was typed is there.
 
-mod closing;
 mod commits;
 mod large;
 mod late;
@@ -12,6 +11,7 @@ mod remembering;
 mod reports;
 mod rows;
 mod sessions;
+mod unsaved;
 mod waiting;
 
 use std::{

@@ -201,3 +201,92 @@ fn what_is_typed_during_a_commit_into_a_document_that_stays_as_it_is_makes_it_st
     assert_eq!(bench.ended(), Ok(()));
     assert_eq!(bench.row("s", OPEN[0]).changed_by, [Author::Human]);
 }
+
+#[test]
+fn what_a_human_typed_into_the_old_text_stays_though_another_file_got_the_same_by_the_call() {
+    let mut bench = Bench::new(true, false, Luck::CommitFails);
+    bench.ask_to_apply(vec![edit(CLOSED), edit("/w/moved.txt")]);
+    bench.step_to_commit();
+    bench.disk.insert(CLOSED.into(), EDITED.to_string());
+    bench.open(CLOSED);
+    bench.disk.insert(CLOSED.into(), OLD.to_string());
+    bench.open("/w/moved.txt");
+    let typed = format!("{TYPED}{EDITED}");
+    bench.set("/w/moved.txt", typed.clone());
+    let commit = bench.queue.pop_front().expect("the commit");
+    bench.queue.push_back(commit);
+    bench.settle();
+    assert_eq!(bench.ended(), Err(Code::FsIoError));
+    assert_eq!(bench.documents[CLOSED].text, OLD);
+    assert_eq!(bench.documents["/w/moved.txt"].text, typed);
+}
+
+#[test]
+fn a_moved_file_that_was_taken_back_is_told_so_though_the_editor_opened_it() {
+    let mut bench = Bench::new(true, false, Luck::CommitFails);
+    let to = "/w/deep/moved.txt";
+    let rename = json!({ "kind": "rename", "path": "/w/moved.txt", "newPath": to });
+    bench.ask_to_apply(vec![rename, edit(to)]);
+    bench.step_to_commit();
+    bench.disk.insert(to.into(), EDITED.to_string());
+    bench.open(to);
+    bench.disk.remove(Path::new(to));
+    bench.settle();
+    assert_eq!(bench.ended(), Err(Code::FsIoError));
+}
+
+#[test]
+fn a_file_opened_before_its_commit_is_told_by_its_name_and_by_what_was_to_become_of_it() {
+    let open = "it is open in the editor";
+    let (gone, moved) = ("/w/gone.txt", "/w/moved.txt");
+    for (change, path, code, why) in [
+        (edit(CLOSED), CLOSED, Code::FsStaleVersion, "opened"),
+        (
+            json!({ "kind": "delete", "path": gone }),
+            gone,
+            Code::FsOpen,
+            open,
+        ),
+        (
+            json!({ "kind": "rename", "path": moved, "newPath": "/w/deep/moved.txt" }),
+            moved,
+            Code::FsOpen,
+            open,
+        ),
+    ] {
+        let mut bench = Bench::new(true, false, Luck::Good);
+        bench.ask_to_apply(vec![edit(OPEN[0]), change]);
+        bench.step_to_edit();
+        bench.open(path);
+        bench.settle();
+        match bench.replies.pop() {
+            Some(Err(Failure::Fs(err))) => {
+                assert_eq!((err.code, err.path.as_deref()), (code, Some(path)));
+                assert!(err.what.contains(why), "{}", err.what);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(bench.documents[OPEN[0]].text, OLD);
+    }
+}
+
+#[test]
+fn files_that_change_places_are_written_and_those_that_follow_each_other_are_only_renamed() {
+    let rename = |from: &str, to: &str| json!({ "kind": "rename", "path": from, "newPath": to });
+    let (gone, free) = ("/w/gone.txt", "/w/free.txt");
+    let follow = vec![rename(gone, free), rename(CLOSED, gone)];
+    let mut back = follow.clone();
+    back.push(rename(free, CLOSED));
+    for (changes, n_renames, n_writes) in [(follow, 2, 0), (back, 0, 2)] {
+        let mut bench = Bench::new(true, false, Luck::Good);
+        bench.ask_to_apply(changes);
+        bench.step_to_commit();
+        let staged = bench.staged.values().next().expect("it is staged");
+        let is_rename = |it: &&DiskChange| matches!(it, DiskChange::Rename { .. });
+        let renames = staged.iter().filter(is_rename).count();
+        assert_eq!((renames, staged.len()), (n_renames, n_renames + n_writes));
+        bench.settle();
+        assert_eq!(bench.ended(), Ok(()));
+        assert_eq!(bench.disk[Path::new(gone)], OLD);
+    }
+}

@@ -60,3 +60,13 @@ fn a_closed_file_that_has_changed_unseen_is_looked_at_before_anything_is_said_of
     bench.read(CLOSED);
     bench.check_edit("alpha", "beta", &["stage", "commit"], Ok(()));
 }
+
+#[test]
+fn a_closed_file_is_looked_at_where_nothing_is_to_be_written() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    bench.disk.insert(CLOSED.into(), "theirs\n".to_string());
+    let same = json!({ "kind": "write", "path": CLOSED, "content": OLD });
+    bench.ask_to_apply(vec![same]);
+    assert_eq!(bench.asked_of_disk(), ["look"]);
+    assert_eq!(bench.ended(), Err(Code::FsStaleVersion));
+}

@@ -173,3 +173,31 @@ fn an_edit_that_is_tried_again_is_sent_in_time_although_the_editor_has_fallen_si
     bench.send(Event::Tick);
     bench.step_to_edit();
 }
+
+/// How often an edit is sent that is right each time, but for a version that the editor has left behind; so many
+/// milliseconds go by each time.
+fn n_sent(ms: Millis) -> u32 {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    bench.ask_to_edit("s", OPEN[0], "alpha", "ALPHA");
+    let mut n_sent = 0;
+    while bench.replies.is_empty() {
+        if let Some(Item::Ask(_, "workspace/applyEdit", _)) = bench.queue.front() {
+            n_sent += 1;
+            bench.now += ms;
+            bench.set(OPEN[0], format!("{TYPED}{OLD}"));
+            bench.set(OPEN[0], OLD.to_string());
+        }
+        assert!(bench.step() && n_sent < 100, "it is answered");
+    }
+    match bench.replies.pop() {
+        Some(Err(Failure::Fs(err))) => assert_eq!(err.code, Code::FsEditorRejected),
+        other => panic!("{other:?}"),
+    }
+    n_sent
+}
+
+#[test]
+fn an_edit_is_sent_again_a_few_times_and_for_a_few_seconds() {
+    assert_eq!(n_sent(0), 1 + changes::RETRIES);
+    assert_eq!(n_sent(1500), 2);
+}

@@ -1,4 +1,4 @@
-//! Documents that are closed while a call changes them.
+//! Documents that are closed, saved or not, while a call changes them.
 
 use super::{
     commits::{CLOSED, edit},
@@ -63,4 +63,15 @@ fn an_edit_that_was_saved_and_closed_before_the_answer_is_its_sessions() {
     bench.queue.rotate_left(1);
     bench.settle();
     assert_eq!(bench.row("other", OPEN[0]).changed_by, [session("s")]);
+}
+
+#[test]
+fn a_document_that_is_closed_while_its_edit_is_out_ends_the_call_without_an_answer() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    bench.ask_to_apply(vec![edit(OPEN[0])]);
+    bench.step_to_edit();
+    bench.queue.clear();
+    bench.close_now(OPEN[0]);
+    bench.settle();
+    assert_eq!(bench.ended(), Err(Code::FsStaleVersion));
 }
