@@ -15,23 +15,9 @@ struct Late {
 impl Late {
     fn new(has_sync: bool) -> Self {
         let mut bench = Bench::new(has_sync, false, Luck::Good);
-        bench.call(Request::OpenSession(OpenSessionParams {
-            session_id: Some("other".to_string()),
-            ..OpenSessionParams::default()
-        }));
-        let params = json!({ "sessionId": "other", "path": OPEN[0] });
-        let params: ReadParams = serde_json::from_value(params).expect("a read");
-        bench.call(Request::Read(params));
-        bench.settle();
-        bench.replies.clear();
-
+        bench.join("other", OPEN[0]);
         bench.ask_to_edit("s", OPEN[0], "alpha", "ALPHA");
-        let (ask, params) = loop {
-            if let Some(Item::Ask(ask, "workspace/applyEdit", params)) = bench.queue.front() {
-                break (*ask, params.clone());
-            }
-            assert!(bench.step(), "the editor is asked");
-        };
+        let (ask, params) = bench.up_to("workspace/applyEdit");
         bench.queue.clear();
         while bench.replies.is_empty() {
             bench.now = bench.wake.take().expect("there is a deadline");
@@ -44,23 +30,15 @@ impl Late {
             ask,
             bench,
         };
-        assert_eq!(late.answered_code(), Some(Code::FsEditorTimeout));
+        assert_eq!(late.bench.ended(), Some(Code::FsEditorTimeout));
         late
-    }
-
-    fn answered_code(&mut self) -> Option<Code> {
-        match self.bench.replies.pop().expect("it is answered") {
-            Ok(_) => None,
-            Err(Failure::Fs(err)) => Some(err.code),
-            Err(err @ Failure::Params { .. }) => panic!("{err:?}"),
-        }
     }
 
     /// How another edit of the session ends.
     fn next_edit(&mut self) -> Option<Code> {
         self.bench.ask_to_edit("s", OPEN[0], "omega", "OMEGA");
         self.bench.settle();
-        self.answered_code()
+        self.bench.ended()
     }
 
     fn answer(&mut self, applied: bool) {
