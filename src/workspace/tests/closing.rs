@@ -176,6 +176,20 @@ fn of_an_edit_that_the_editor_did_in_part_the_document_is_named_that_is_not_chan
 }
 
 #[test]
+fn if_nobody_says_whether_a_document_was_taken_back_it_is_unknown_and_one_that_was_closed_is_not() {
+    let mut out = Out::taking_back(false, changes());
+    out.bench.close(OPEN[1]);
+    out.pass_deadline();
+    out.check_partial(&[(OPEN[0], Became::Unknown), (OPEN[1], Became::RolledBack)]);
+    // It may still happen.
+    let later = out.bench.edit(OPEN[0], "ALPHA", "beta");
+    assert_eq!(later, Some(Code::FsEditorTimeout));
+    out.answer(false);
+    let later = out.bench.edit(OPEN[0], "ALPHA", "beta");
+    assert_eq!(later, Some(Code::FsStaleVersion));
+}
+
+#[test]
 fn a_document_that_is_closed_while_it_is_taken_back_does_not_hold_up_the_other() {
     for has_sync in [true, false] {
         let mut out = Out::taking_back(has_sync, changes());
