@@ -227,3 +227,24 @@ fn what_only_an_editor_had_is_taken_back_when_it_is_closed() {
     out.bench.settle();
     assert_eq!(out.bench.ended(), Some(Code::FsIoError));
 }
+
+#[test]
+fn what_a_human_made_of_a_text_that_a_commit_took_back_is_told() {
+    let closed = "/w/closed.txt";
+    let mut bench = Bench::new(true, false, Luck::CommitFails);
+    bench.ask_to_apply(vec![edit(closed)]);
+    while !matches!(
+        bench.queue.front(),
+        Some(Item::Work(_, Work::Commit { .. }))
+    ) {
+        assert!(bench.step(), "it is committed");
+    }
+    let commit = bench.queue.pop_front().expect("the commit");
+    bench.open_as(closed, FileKey::Path(closed.into()), EDITED.to_string());
+    bench.set(closed, EDITED.replace("ALPHA", &format!("AL{TYPED}PHA")));
+    bench.queue.push_back(commit);
+    bench.settle();
+    let err = bench.refused();
+    assert_eq!(err.code, Code::FsPartiallyApplied, "{err:?}");
+    assert_eq!(err.files[0].outcome, Became::KeptHuman);
+}
