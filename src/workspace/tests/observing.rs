@@ -48,6 +48,19 @@ fn bench() -> Bench {
 }
 
 #[test]
+fn an_observation_of_what_is_there_is_of_all_its_lines() {
+    let version = Version::of(&Text::flat(OLD)).to_string();
+    for path in [CLOSED, OPEN[0]] {
+        for seen in [None, Some(version.as_str())] {
+            let mut bench = bench();
+            let row = bench.observe(path, seen);
+            assert_eq!(row.status, Status::Fresh);
+            assert_eq!(bench.write(path), None, "{path} {seen:?}");
+        }
+    }
+}
+
+#[test]
 fn an_observation_of_something_else_is_not_of_what_is_there() {
     let other = Version::of(&Text::flat("other\n")).to_string();
     for path in [CLOSED, OPEN[0]] {
