@@ -426,7 +426,7 @@ impl Workspace {
         if let Some(unknown) = &mut document.unknown
             && unknown.pending.report(splice.clone(), &text)
         {
-            self.credit(uri, seq, true);
+            self.credit(uri, seq);
             return Ok(());
         }
         let Some(document) = self.documents.get_mut(uri) else {
@@ -603,15 +603,13 @@ impl Workspace {
         };
         document.is_settling = false;
         let key = document.key.clone();
-        let has_moved = document.generation != generation;
         if let Some(unknown) = document.unknown.as_mut().filter(|it| it.ask == ask) {
             let verdict = verdicts.first().copied().unwrap_or(Verdict::Missing);
             // A human can type what looks like the edit among other things: it is ours if the editor says so, too.
             let has_merged = verdict == Verdict::Merged && unknown.is_answered;
             if verdict == Verdict::Landed || has_merged {
-                // What came since is told apart from the edit, as what was merged with it is.
-                let is_exact = verdict == Verdict::Landed && !has_moved;
-                self.credit(uri, verdict.landed_at(generation), is_exact);
+                // What was merged with the edit, or came since, is a human's by its report.
+                self.credit(uri, verdict.landed_at(generation));
             } else if unknown.is_answered {
                 document.unknown = None;
             } else {
@@ -621,9 +619,8 @@ impl Workspace {
         self.poke_all(&key);
     }
 
-    /// An edit of unknown outcome had landed by `seq` after all: its session has seen the result. `is_exact`: the document is
-    /// that, and nothing of a human's beside it.
-    fn credit(&mut self, uri: &str, seq: u64, is_exact: bool) {
+    /// An edit of unknown outcome had landed by `seq` after all: its session has seen the result.
+    fn credit(&mut self, uri: &str, seq: u64) {
         let Some(document) = self.documents.get_mut(uri) else {
             return;
         };
@@ -648,9 +645,6 @@ impl Workspace {
                 turn: None,
             };
             session.ledger.observe(key.clone(), entry);
-        }
-        if !is_exact {
-            self.note_change(&key, Author::Human);
         }
         self.poke_all(&key);
     }

@@ -635,7 +635,9 @@ impl Workspace {
             .at(path, &change.plan.files[idx].result.uri);
         self.probe(uris);
         if change.rollback.is_some() {
-            let plan_idxs = editing.sent.iter().map(|it| it.plan_idx).collect();
+            // What became of a document that is gone is known.
+            let left = editing.sent.iter().filter(|it| !self.is_gone(it));
+            let plan_idxs = left.map(|it| it.plan_idx).collect();
             self.not_taken_back(id, call, plan_idxs);
         } else {
             self.finish(id, &call, Err(err.into()));
@@ -660,7 +662,7 @@ impl Workspace {
             return;
         }
         let has_rest = editing.sent.iter().any(|it| !self.is_gone(it));
-        if editing.answer.is_none() && has_rest && change.rollback.is_none() {
+        if editing.answer.is_none() && has_rest {
             // What the others hold may be the edit, or a human's: nobody said.
             change.phase = Phase::Editing(editing);
             self.unanswered(id, call);
@@ -668,13 +670,7 @@ impl Workspace {
         }
         self.clear_pending(&editing);
         if change.rollback.is_some() {
-            let others = editing.sent.iter().filter(|it| !self.is_gone(it));
-            let others: Vec<usize> = others.map(|it| it.plan_idx).collect();
-            if editing.answer.is_none() && !others.is_empty() {
-                self.not_taken_back(id, call, others);
-            } else {
-                self.take_back_again(id, call);
-            }
+            self.take_back_again(id, call);
             return;
         }
         self.abort_staged(change);

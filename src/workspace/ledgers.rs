@@ -11,7 +11,7 @@ use super::{
     Outcome, Workspace,
     reads::desynced,
     sessions::directory,
-    telling::{StatusJob, Told},
+    telling::{Current, StatusJob, Told},
 };
 use crate::{
     error::{Failure, FsError},
@@ -33,6 +33,8 @@ pub(super) struct LedgerCall {
     files: Vec<(FileKey, String)>,
     looks: BTreeMap<JobId, FileKey>,
     looked: BTreeMap<FileKey, Looked>,
+    /// What the files hold, where it is a text.
+    texts: BTreeMap<FileKey, Text>,
     /// The workspace's sequence when the rows were begun.
     seq: u64,
 }
@@ -227,6 +229,7 @@ impl Workspace {
             files,
             looks,
             looked: BTreeMap::new(),
+            texts: BTreeMap::new(),
             seq: self.seq,
         };
         let call = new.call(Some(session), keys, CallKind::Ledger(call));
@@ -284,6 +287,9 @@ impl Workspace {
                         observation.map(|it| ledger.entry(path, it, None, None))
                     }
                 };
+                if let Current::Text(text, _) = &row.current {
+                    ledger.texts.insert(key.clone(), text.clone());
+                }
                 rows.push(row);
             }
         }
@@ -395,7 +401,8 @@ impl Workspace {
             };
         }
         let is_fresh = row.status == Status::Fresh;
-        let snapshot = snapshot.or_else(|| ledger.text(&told.key).filter(|_| is_fresh));
+        let current = ledger.texts.get(&told.key).filter(|_| is_fresh);
+        let snapshot = snapshot.or_else(|| current.cloned());
         let observation = row
             .version
             .map_or(Observation::Absent, Observation::Present);
@@ -436,14 +443,6 @@ impl LedgerCall {
             shown: Lines::default(),
             told: Some(Status::Fresh),
             turn,
-        }
-    }
-
-    /// The text that was looked at.
-    fn text(&self, key: &FileKey) -> Option<Text> {
-        match self.looked.get(key) {
-            Some(Looked::Text { text, .. }) => Some(text.clone()),
-            _ => None,
         }
     }
 }

@@ -150,9 +150,6 @@ impl Workspace {
             }
             if !undo.splices.is_empty() {
                 orders.extend(self.order_of(idx, plan, undo));
-            } else if change.opened.as_ref().is_some_and(|it| it.contains(&idx)) {
-                // It was opened with the old text.
-                change.done_at.remove(&idx);
             }
         }
         if broken!(NotTakenBack) {

@@ -1,7 +1,6 @@
 //! What happens between the grant of a commit and the answer.
 
 use super::*;
-use crate::error::Code;
 
 pub(super) const CLOSED: &str = "/w/closed.txt";
 const EDITED: &str = "first\nALPHA\nmiddle\nomega\nlast\n";
@@ -26,31 +25,6 @@ impl Bench {
         self.step_to(|it| matches!(it, Item::Work(_, Work::Commit { .. })));
     }
 
-    pub(super) fn ask_to_apply(&mut self, changes: Vec<Value>) {
-        let parsed = changes.into_iter().map(serde_json::from_value);
-        self.call(Request::Change {
-            params: ApplyParams {
-                session_id: Some("s".to_string()),
-                changes: parsed.collect::<Result<_, _>>().expect("changes"),
-                call_id: None,
-                label: None,
-                dry_run: false,
-            },
-            is_apply: true,
-        });
-    }
-
-    /// How the only call ended.
-    #[track_caller]
-    pub(super) fn ended(&mut self) -> Result<(), Code> {
-        assert_eq!(self.replies.len(), 1);
-        match self.replies.pop() {
-            Some(Ok(_)) => Ok(()),
-            Some(Err(Failure::Fs(err))) => Err(err.code),
-            other => panic!("{other:?}"),
-        }
-    }
-
     /// What became of the files of the only call, of which a part is done.
     #[track_caller]
     fn ended_in_part(&mut self) -> Vec<Became> {
@@ -64,8 +38,16 @@ impl Bench {
     }
 }
 
-pub(super) fn edit(path: &str) -> Value {
-    json!({ "kind": "edit", "path": path, "oldString": "alpha", "newString": "ALPHA" })
+pub(super) fn change(change: Value) -> Change {
+    serde_json::from_value(change).expect("a change")
+}
+
+pub(super) fn edit(path: &str) -> Change {
+    change(json!({ "kind": "edit", "path": path, "oldString": "alpha", "newString": "ALPHA" }))
+}
+
+fn rename(from: &str, to: &str) -> Change {
+    change(json!({ "kind": "rename", "path": from, "newPath": to }))
 }
 
 /// A closed file was changed on disk, and after the grant the editor opened it with its old text.
@@ -88,7 +70,7 @@ fn a_file_opened_during_its_commit_is_changed_once_the_editor_shows_the_new_text
         let mut bench = opened_after_the_grant(has_sync);
         bench.set(CLOSED, EDITED.to_string());
         bench.settle();
-        assert_eq!(bench.ended(), Ok(()));
+        assert_eq!(bench.ended(), None);
     }
 }
 
@@ -96,7 +78,7 @@ fn a_file_opened_during_its_commit_is_changed_once_the_editor_shows_the_new_text
 fn a_file_opened_during_its_commit_is_stale_once_the_editor_has_reported_everything() {
     let mut bench = opened_after_the_grant(true);
     bench.settle();
-    assert_eq!(bench.ended(), Err(Code::FsStaleVersion));
+    assert_eq!(bench.ended(), Some(Code::FsStaleVersion));
 }
 
 #[test]
@@ -108,7 +90,7 @@ fn a_file_opened_during_its_commit_is_stale_when_an_editor_without_barriers_has_
     bench.send(Event::Tick);
     assert!(bench.replies.is_empty());
     bench.send(Event::Tick);
-    assert_eq!(bench.ended(), Err(Code::FsStaleVersion));
+    assert_eq!(bench.ended(), Some(Code::FsStaleVersion));
 }
 
 #[test]
@@ -120,7 +102,7 @@ fn a_file_opened_with_what_was_taken_back_on_disk_is_taken_back_in_the_editor() 
     bench.open(CLOSED);
     bench.disk.insert(CLOSED.into(), OLD.to_string());
     bench.settle();
-    assert_eq!(bench.ended(), Err(Code::FsIoError));
+    assert_eq!(bench.ended(), Some(Code::FsIoError));
     assert_eq!(bench.documents[CLOSED].text, OLD);
 }
 
@@ -129,7 +111,7 @@ fn a_commit_that_the_disk_refuses_for_itself_is_not_tried_again() {
     let mut bench = Bench::new(true, false, Luck::CommitFails);
     bench.ask_to_apply(vec![edit(CLOSED)]);
     assert_eq!(bench.asked_of_disk(), ["stage", "commit"]);
-    assert_eq!(bench.ended(), Err(Code::FsIoError));
+    assert_eq!(bench.ended(), Some(Code::FsIoError));
 }
 
 #[test]
@@ -137,7 +119,7 @@ fn a_failed_commit_that_left_everything_as_planned_is_a_success() {
     let mut bench = Bench::new(true, false, Luck::CommitSticks);
     bench.ask_to_apply(vec![edit(CLOSED)]);
     bench.settle();
-    assert_eq!(bench.ended(), Ok(()));
+    assert_eq!(bench.ended(), None);
 }
 
 #[test]
@@ -147,7 +129,7 @@ fn nothing_is_asked_of_the_editor_after_a_commit_of_files_that_it_does_not_show(
     bench.step_to_commit();
     bench.step();
     bench.step();
-    assert_eq!(bench.ended(), Ok(()));
+    assert_eq!(bench.ended(), None);
     assert!(bench.queue.is_empty());
 }
 
@@ -166,8 +148,7 @@ fn a_file_that_somebody_deleted_after_its_commit_is_not_told_as_taken_back() {
 fn a_moved_file_that_stays_on_disk_stays_in_the_editor_that_opened_it() {
     let mut bench = Bench::new(true, false, Luck::Good);
     let to = "/w/deep/moved.txt";
-    let rename = json!({ "kind": "rename", "path": "/w/moved.txt", "newPath": to });
-    bench.ask_to_apply(vec![rename, edit(to), edit(CLOSED)]);
+    bench.ask_to_apply(vec![rename("/w/moved.txt", to), edit(to), edit(CLOSED)]);
     bench.step_to_commit();
     let Some(Item::Work(job, Work::Commit { staged })) = bench.queue.pop_front() else {
         unreachable!("it is the commit")
@@ -193,12 +174,12 @@ fn a_moved_file_that_stays_on_disk_stays_in_the_editor_that_opened_it() {
 #[test]
 fn what_is_typed_during_a_commit_into_a_document_that_stays_as_it_is_makes_it_stale() {
     let mut bench = Bench::new(true, false, Luck::Good);
-    let same = json!({ "kind": "write", "path": OPEN[0], "content": OLD });
+    let same = change(json!({ "kind": "write", "path": OPEN[0], "content": OLD }));
     bench.ask_to_apply(vec![same, edit(CLOSED)]);
     bench.step_to_commit();
     bench.set(OPEN[0], format!("{TYPED}{OLD}"));
     bench.settle();
-    assert_eq!(bench.ended(), Ok(()));
+    assert_eq!(bench.ended(), None);
     assert_eq!(bench.row("s", OPEN[0]).changed_by, [Author::Human]);
 }
 
@@ -216,7 +197,7 @@ fn what_a_human_typed_into_the_old_text_stays_though_another_file_got_the_same_b
     let commit = bench.queue.pop_front().expect("the commit");
     bench.queue.push_back(commit);
     bench.settle();
-    assert_eq!(bench.ended(), Err(Code::FsIoError));
+    assert_eq!(bench.ended(), Some(Code::FsIoError));
     assert_eq!(bench.documents[CLOSED].text, OLD);
     assert_eq!(bench.documents["/w/moved.txt"].text, typed);
 }
@@ -225,37 +206,36 @@ fn what_a_human_typed_into_the_old_text_stays_though_another_file_got_the_same_b
 fn a_moved_file_that_was_taken_back_is_told_so_though_the_editor_opened_it() {
     let mut bench = Bench::new(true, false, Luck::CommitFails);
     let to = "/w/deep/moved.txt";
-    let rename = json!({ "kind": "rename", "path": "/w/moved.txt", "newPath": to });
-    bench.ask_to_apply(vec![rename, edit(to)]);
+    bench.ask_to_apply(vec![rename("/w/moved.txt", to), edit(to)]);
     bench.step_to_commit();
     bench.disk.insert(to.into(), EDITED.to_string());
     bench.open(to);
     bench.disk.remove(Path::new(to));
     bench.settle();
-    assert_eq!(bench.ended(), Err(Code::FsIoError));
+    assert_eq!(bench.ended(), Some(Code::FsIoError));
 }
 
 #[test]
 fn a_file_opened_before_its_commit_is_told_by_its_name_and_by_what_was_to_become_of_it() {
     let open = "it is open in the editor";
     let (gone, moved) = ("/w/gone.txt", "/w/moved.txt");
-    for (change, path, code, why) in [
+    for (late, path, code, why) in [
         (edit(CLOSED), CLOSED, Code::FsStaleVersion, "opened"),
         (
-            json!({ "kind": "delete", "path": gone }),
+            change(json!({ "kind": "delete", "path": gone })),
             gone,
             Code::FsOpen,
             open,
         ),
         (
-            json!({ "kind": "rename", "path": moved, "newPath": "/w/deep/moved.txt" }),
+            rename(moved, "/w/deep/moved.txt"),
             moved,
             Code::FsOpen,
             open,
         ),
     ] {
         let mut bench = Bench::new(true, false, Luck::Good);
-        bench.ask_to_apply(vec![edit(OPEN[0]), change]);
+        bench.ask_to_apply(vec![edit(OPEN[0]), late]);
         bench.step_to_edit();
         bench.open(path);
         bench.settle();
@@ -272,7 +252,6 @@ fn a_file_opened_before_its_commit_is_told_by_its_name_and_by_what_was_to_become
 
 #[test]
 fn files_that_change_places_are_written_and_those_that_follow_each_other_are_only_renamed() {
-    let rename = |from: &str, to: &str| json!({ "kind": "rename", "path": from, "newPath": to });
     let (gone, free) = ("/w/gone.txt", "/w/free.txt");
     let follow = vec![rename(gone, free), rename(CLOSED, gone)];
     let mut back = follow.clone();
@@ -286,7 +265,7 @@ fn files_that_change_places_are_written_and_those_that_follow_each_other_are_onl
         let renames = staged.iter().filter(is_rename).count();
         assert_eq!((renames, staged.len()), (n_renames, n_renames + n_writes));
         bench.settle();
-        assert_eq!(bench.ended(), Ok(()));
+        assert_eq!(bench.ended(), None);
         assert_eq!(bench.disk[Path::new(gone)], OLD);
     }
 }

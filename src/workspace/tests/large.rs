@@ -1,7 +1,6 @@
 //! Work on large texts, which is done elsewhere, while somebody types.
 
-use super::{rows::session, *};
-use crate::error::Code;
+use super::{authors::session, commits::change, *};
 
 /// All texts are large as long as it lives, or those of more bytes.
 struct Limit;
@@ -78,14 +77,6 @@ impl Bench {
     }
 }
 
-fn code(reply: Option<Result<Answer, Failure>>) -> Option<Code> {
-    match reply.expect("it is answered") {
-        Ok(_) => None,
-        Err(Failure::Fs(err)) => Some(err.code),
-        Err(err @ Failure::Params { .. }) => panic!("{err:?}"),
-    }
-}
-
 #[test]
 fn work_on_a_large_text_is_done_elsewhere() {
     let old = OLD.repeat(20);
@@ -100,20 +91,18 @@ fn work_on_a_large_text_is_done_elsewhere() {
     assert_eq!(bench.computed_elsewhere(), Vec::<&str>::new());
     bench.replies.clear();
 
-    let write = |path: &str| json!({ "kind": "write", "path": path, "content": NEW.repeat(20) });
+    let write =
+        |path: &str| change(json!({ "kind": "write", "path": path, "content": NEW.repeat(20) }));
     bench.ask_to_apply(vec![write("/w/large.txt"), write("/w/new.txt")]);
     bench.step_to_plan();
-    bench.step_to_edit();
-    let Some(Item::Ask(ask, ..)) = bench.queue.pop_front() else {
-        unreachable!("it is the edit")
-    };
+    let (ask, _) = bench.up_to("workspace/applyEdit");
     bench.set_whole("/w/large.txt", &NEW.repeat(20));
     let answer = Ok(json!({ "applied": true }));
     bench.arrive(Event::Answered { ask, answer });
     // It is taken back as well, and then what became of it is compared.
     let computed = bench.computed_elsewhere();
     assert_eq!(computed, ["judge", "undo", "judge", "undo"]);
-    assert_eq!(code(bench.replies.pop()), Some(Code::FsIoError));
+    assert_eq!(bench.ended(), Some(Code::FsIoError));
 
     bench.set("/w/large.txt", format!("{TYPED}{old}"));
     bench.settle();
@@ -149,7 +138,7 @@ fn what_is_typed_while_a_large_text_is_planned_is_not_taken_for_what_was_planned
     let change = bench.queue.pop_back().expect("what was typed");
     bench.queue.push_front(change);
     bench.settle();
-    assert_eq!(code(bench.replies.pop()), Some(Code::FsStaleVersion));
+    assert_eq!(bench.ended(), Some(Code::FsStaleVersion));
     assert_eq!(bench.documents[OPEN[0]].text, typed);
 }
 
@@ -173,7 +162,7 @@ fn a_document_whose_text_is_lost_while_it_is_planned_is_not_edited() {
             assert!(!bench.queue.front().is_some_and(is_edit), "{last}");
             assert!(bench.step(), "it is answered");
         }
-        assert_eq!(code(bench.replies.pop()), Some(Code::FsDesynced));
+        assert_eq!(bench.ended(), Some(Code::FsDesynced));
     }
 }
 
@@ -181,17 +170,13 @@ fn a_document_whose_text_is_lost_while_it_is_planned_is_not_edited() {
 fn a_large_edit_reported_as_the_full_text_is_its_sessions() {
     let _limit = Limit::at(0);
     let mut bench = Bench::new(true, false, Luck::Good);
-    bench.open_session("other");
-    bench.read_as("other", OPEN[0]);
+    bench.join("other", OPEN[0]);
     bench.ask_to_edit("s", OPEN[0], "alpha", "ALPHA");
-    bench.step_to_edit();
-    let Some(Item::Ask(ask, ..)) = bench.queue.pop_front() else {
-        unreachable!("it is the edit")
-    };
+    let (ask, _) = bench.up_to("workspace/applyEdit");
     bench.set_whole(OPEN[0], &OLD.replace("alpha", "ALPHA"));
     let answer = Ok(json!({ "applied": true }));
     bench.arrive(Event::Answered { ask, answer });
     bench.settle();
-    assert_eq!(code(bench.replies.pop()), None);
-    assert_eq!(bench.row("other", OPEN[0]).changed_by, [session("s")]);
+    assert_eq!(bench.ended(), None);
+    bench.check_changed_by(OPEN[0], &[session("s")]);
 }

@@ -19,23 +19,9 @@ impl Late {
 
     /// `is_mute`: the editor answers no barrier either.
     fn of(mut bench: Bench, is_mute: bool) -> Self {
-        bench.call(Request::OpenSession(OpenSessionParams {
-            session_id: Some("other".to_string()),
-            ..OpenSessionParams::default()
-        }));
-        let params = json!({ "sessionId": "other", "path": OPEN[0] });
-        let params: ReadParams = serde_json::from_value(params).expect("a read");
-        bench.call(Request::Read(params));
-        bench.settle();
-        bench.replies.clear();
-
+        bench.join("other", OPEN[0]);
         bench.ask_to_edit("s", OPEN[0], "alpha", "ALPHA");
-        let (ask, params) = loop {
-            if let Some(Item::Ask(ask, "workspace/applyEdit", params)) = bench.queue.front() {
-                break (*ask, params.clone());
-            }
-            assert!(bench.step(), "the editor is asked");
-        };
+        let (ask, params) = bench.up_to("workspace/applyEdit");
         bench.queue.clear();
         bench.is_mute = is_mute;
         while bench.replies.is_empty() {
@@ -49,23 +35,15 @@ impl Late {
             ask,
             bench,
         };
-        assert_eq!(late.answered_code(), Some(Code::FsEditorTimeout));
+        assert_eq!(late.bench.ended(), Some(Code::FsEditorTimeout));
         late
-    }
-
-    fn answered_code(&mut self) -> Option<Code> {
-        match self.bench.replies.pop().expect("it is answered") {
-            Ok(_) => None,
-            Err(Failure::Fs(err)) => Some(err.code),
-            Err(err @ Failure::Params { .. }) => panic!("{err:?}"),
-        }
     }
 
     /// How another edit of the session ends.
     fn next_edit(&mut self) -> Option<Code> {
         self.bench.ask_to_edit("s", OPEN[0], "omega", "OMEGA");
         self.bench.settle();
-        self.answered_code()
+        self.bench.ended()
     }
 
     fn answer(&mut self, applied: bool) {
@@ -160,7 +138,7 @@ fn only_an_editor_that_has_reported_everything_frees_a_document_of_an_unknown_ed
     late.bench.ask_to_edit("s", OPEN[0], "omega", "OMEGA");
     late.bench.settle();
     late.bench.pass_time();
-    assert_eq!(late.answered_code(), Some(Code::FsEditorTimeout));
+    assert_eq!(late.bench.ended(), Some(Code::FsEditorTimeout));
     late.bench.is_mute = false;
     assert_eq!(late.next_edit(), None);
 }

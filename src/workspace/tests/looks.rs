@@ -1,14 +1,13 @@
 //! When the disk is looked at, and what is said of a file while nobody has looked.
 
-use super::{rows::session, *};
+use super::{authors::session, *};
 use crate::protocol::Status;
 
 const CLOSED: &str = "/w/closed.txt";
 
 fn bench() -> Bench {
     let mut bench = Bench::new(true, false, Luck::Good);
-    bench.open_session("other");
-    bench.read_as("other", CLOSED);
+    bench.join("other", CLOSED);
     bench
 }
 
@@ -47,7 +46,7 @@ fn a_file_that_was_opened_and_closed_as_it_is_was_not_changed_by_the_disk() {
     bench.settle();
     bench.ask_to_edit("s", CLOSED, "alpha", "ALPHA");
     bench.settle();
-    assert_eq!(bench.row("other", CLOSED).changed_by, [session("s")]);
+    bench.check_changed_by(CLOSED, &[session("s")]);
 }
 
 #[test]

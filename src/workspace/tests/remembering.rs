@@ -1,6 +1,6 @@
 //! Closed files are changed from memory where the disk will compare them.
 
-use super::*;
+use super::{commits::change, *};
 use crate::error::Code;
 
 const CLOSED: &str = "/w/closed.txt";
@@ -66,7 +66,7 @@ fn a_closed_file_is_looked_at_where_nothing_is_to_be_written() {
     let mut bench = Bench::new(true, false, Luck::Good);
     bench.disk.insert(CLOSED.into(), "theirs\n".to_string());
     let same = json!({ "kind": "write", "path": CLOSED, "content": OLD });
-    bench.ask_to_apply(vec![same]);
+    bench.ask_to_apply(vec![change(same)]);
     assert_eq!(bench.asked_of_disk(), ["look"]);
-    assert_eq!(bench.ended(), Err(Code::FsStaleVersion));
+    assert_eq!(bench.ended(), Some(Code::FsStaleVersion));
 }

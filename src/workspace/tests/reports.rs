@@ -1,41 +1,68 @@
 //! What an editor reports that is out of the ordinary, and that the model editors never do.
 
 use super::*;
-use crate::{
-    protocol::{DocumentState, EolKind, ReadResult, Via},
-    text::buffer::Encoding,
-};
+use crate::protocol::{DocumentState, EolKind, ReadResult, Via};
 
 fn bench() -> Bench {
     Bench::new(true, false, Luck::Good)
 }
 
-fn here(line: u32, character: u32) -> Range {
-    let here = Position { line, character };
+pub(super) fn span(line: u32, characters: std::ops::Range<u32>) -> Range {
+    let at = |character| Position { line, character };
     Range {
-        start: here,
-        end: here,
-    }
-}
-
-/// Types into an open document; `half` is the UTF-16 code unit that U+FFFD in the text stands for.
-fn typed(path: &str, lsp_version: i32, range: Range, text: &str, half: Option<u16>) -> Event {
-    let change = ContentChange {
-        range: Some(range),
-        range_length: None,
-        text: text.to_string(),
-        halves: half.into_iter().map(|unit| (0, unit)).collect(),
-    };
-    Event::Changed {
-        uri: uri(path),
-        lsp_version,
-        changes: Some(vec![change]),
+        start: at(characters.start),
+        end: at(characters.end),
     }
 }
 
 impl Bench {
     pub(super) fn settle(&mut self) {
         while self.step() {}
+    }
+
+    /// The editor reports a change; `half`: where in the text U+FFFD stands for this UTF-16 code unit.
+    pub(super) fn report(
+        &mut self,
+        path: &str,
+        range: Range,
+        text: &str,
+        half: Option<(usize, u16)>,
+    ) {
+        let change = ContentChange {
+            range: Some(range),
+            range_length: None,
+            text: text.to_string(),
+            halves: half.into_iter().collect(),
+        };
+        self.report_all(path, change);
+    }
+
+    /// The editor sends the full text.
+    pub(super) fn report_full(&mut self, path: &str, text: &str) {
+        let change = ContentChange {
+            range: None,
+            range_length: None,
+            text: text.to_string(),
+            halves: Vec::new(),
+        };
+        self.report_all(path, change);
+    }
+
+    fn report_all(&mut self, path: &str, change: ContentChange) {
+        let document = self.documents.get_mut(path).expect("it is open");
+        document.lsp_version += 1;
+        let lsp_version = document.lsp_version;
+        self.take(Event::Changed {
+            uri: uri(path),
+            lsp_version,
+            changes: Some(vec![change]),
+        });
+    }
+
+    #[track_caller]
+    pub(super) fn check_full_is_asked_for(&mut self, path: &str) {
+        let (_, params) = self.up_to("abreast/sync");
+        assert_eq!(params["full"], json!([uri(path)]));
     }
 
     /// Opens a file with a text that the disk has as well.
@@ -64,10 +91,11 @@ impl Bench {
         }
     }
 
-    fn edit(&mut self, path: &str, old: &str, new: &str) -> Result<Answer, Failure> {
+    /// How an edit ends.
+    pub(super) fn edit(&mut self, path: &str, old: &str, new: &str) -> Option<Code> {
         self.ask_to_edit("s", path, old, new);
         self.settle();
-        self.replies.pop().expect("it is answered")
+        self.ended()
     }
 
     pub(super) fn ask_to_edit(&mut self, session: &str, path: &str, old: &str, new: &str) {
@@ -133,66 +161,22 @@ fn a_carriage_return_is_text_where_the_editor_says_that_lines_end_with_lf() {
             ..DocumentState::unsynced(uri("/w/a.txt"))
         };
         bench.send(Event::State { state, key: None });
-        let event = typed("/w/a.txt", 2, here(0, 3), "x", None);
-        bench.workspace.handle(bench.now, event);
-        bench
-            .documents
-            .get_mut("/w/a.txt")
-            .expect("open")
-            .lsp_version = 2;
+        bench.report("/w/a.txt", span(0, 3..3), "x", None);
         assert_eq!(bench.read("/w/a.txt").text, expected, "{eol:?}");
     }
-}
-
-#[test]
-fn two_characters_that_arrive_in_four_halves_are_whole_again() {
-    let mut bench = bench();
-    bench.workspace.client.encoding = Encoding::Utf16;
-    bench.open_with("/w/a.txt", "<>");
-    // 😀 and 😁; their first halves stand side by side for a while.
-    let halves = [(1, 0xD83D), (2, 0xD83D), (2, 0xDE00), (4, 0xDE01)];
-    for (lsp_version, (character, unit)) in (2..).zip(halves) {
-        let event = typed(
-            "/w/a.txt",
-            lsp_version,
-            here(0, character),
-            "\u{FFFD}",
-            Some(unit),
-        );
-        bench.workspace.handle(bench.now, event);
-        bench
-            .documents
-            .get_mut("/w/a.txt")
-            .expect("open")
-            .lsp_version = lsp_version;
-    }
-    assert_eq!(bench.read("/w/a.txt").text, "<😀😁>");
 }
 
 #[test]
 fn a_file_that_the_editor_shows_twice_is_edited_while_both_show_the_same() {
     for (other, expected) in [(OLD, None), ("other\n", Some(Code::FsConflict))] {
         let mut bench = bench();
-        let document = Document {
-            text: other.to_string(),
-            instance: 1,
-            lsp_version: 1,
-            undo: Vec::new(),
-        };
-        bench.documents.insert("/w/link.txt".to_string(), document);
-        bench.send(Event::Opened {
-            uri: uri("/w/link.txt"),
-            key: FileKey::Path(OPEN[0].into()),
-            lsp_version: 1,
-            text: other.to_string(),
-        });
+        bench.open_as(
+            "/w/link.txt",
+            FileKey::Path(OPEN[0].into()),
+            other.to_string(),
+        );
         bench.settle();
-        let code = match bench.edit(OPEN[0], "alpha", "beta") {
-            Ok(_) => None,
-            Err(Failure::Fs(err)) => Some(err.code),
-            Err(err @ Failure::Params { .. }) => panic!("{err:?}"),
-        };
-        assert_eq!(code, expected, "{other}");
+        assert_eq!(bench.edit(OPEN[0], "alpha", "beta"), expected, "{other}");
     }
 }
 
@@ -213,4 +197,50 @@ fn the_full_text_is_asked_for_where_the_editor_can_be_asked() {
         let expected = has_sync.then(|| json!([uri(OPEN[0])]));
         assert_eq!(asked.collect::<Vec<_>>(), Vec::from_iter(&expected));
     }
+}
+
+#[test]
+fn a_document_that_is_opened_twice_is_what_was_opened_last() {
+    let mut bench = bench();
+    bench.send(Event::Opened {
+        uri: uri(OPEN[0]),
+        key: FileKey::Path(OPEN[0].into()),
+        lsp_version: 1,
+        text: "again\n".to_string(),
+    });
+    bench.documents.get_mut(OPEN[0]).expect("open").instance = 2;
+    let read = bench.read(OPEN[0]);
+    assert_eq!((read.via, read.text.as_str()), (Via::Editor, "again\n"));
+    bench.close(OPEN[0]);
+    let read = bench.read(OPEN[0]);
+    assert_eq!((read.via, read.text.as_str()), (Via::Disk, OLD));
+}
+
+#[test]
+fn a_change_of_a_document_that_is_not_open_is_ignored() {
+    let path = "/w/closed.txt";
+    let mut bench = bench();
+    bench.take(Event::Changed {
+        uri: uri(path),
+        lsp_version: 2,
+        changes: Some(Vec::new()),
+    });
+    bench.take(Event::Changed {
+        uri: uri(path),
+        lsp_version: 3,
+        changes: None,
+    });
+    assert_eq!(bench.edit(path, "alpha", "beta"), None);
+}
+
+#[test]
+fn after_a_change_with_an_old_version_the_full_text_is_asked_for() {
+    let mut bench = bench();
+    let document = bench.documents.get_mut(OPEN[0]).expect("open");
+    document.lsp_version = 0;
+    bench.report(OPEN[0], span(0, 0..0), "x", None);
+    bench.check_full_is_asked_for(OPEN[0]);
+    assert_eq!(bench.edit(OPEN[0], "alpha", "beta"), Some(Code::FsDesynced));
+    bench.report_full(OPEN[0], OLD);
+    assert_eq!(bench.edit(OPEN[0], "alpha", "beta"), None);
 }

@@ -95,9 +95,8 @@ fn session_options_are_an_object_and_those_that_this_version_lacks_are_named() {
 #[test]
 fn of_each_session_what_it_has_seen_and_what_is_stale_is_counted() {
     let mut bench = Bench::new(true, false, Luck::Good);
-    bench.open_session("other");
     for path in [OPEN[0], OPEN[1], "/w/closed.txt"] {
-        bench.read_as("other", path);
+        bench.join("other", path);
     }
     bench.set(OPEN[0], format!("{TYPED}{OLD}"));
     bench.settle();

@@ -1,11 +1,10 @@
 //! Documents that are closed, saved or not, while a call changes them.
 
 use super::{
-    commits::{CLOSED, edit},
-    rows::session,
+    authors::session,
+    commits::{CLOSED, change, edit},
     *,
 };
-use crate::error::Code;
 
 impl Bench {
     /// Closes a document, and the core learns it before anything else.
@@ -25,7 +24,7 @@ fn the_only_document_closed_unsaved_during_a_commit_makes_the_call_stale_on_disk
     bench.close_now(OPEN[0]);
     bench.settle();
     assert_eq!(bench.n_recalled, 1);
-    assert_eq!(bench.ended(), Err(Code::FsStaleVersion));
+    assert_eq!(bench.ended(), Some(Code::FsStaleVersion));
     for path in [OPEN[0], CLOSED] {
         assert_eq!(bench.disk[Path::new(path)], OLD);
     }
@@ -39,22 +38,21 @@ fn what_a_human_had_not_saved_is_gone_with_the_document_and_no_part_of_the_call(
     bench.read(OPEN[0]);
     let typed =
         json!({ "kind": "edit", "path": OPEN[0], "oldString": "typed", "newString": "TYPED" });
-    bench.ask_to_apply(vec![typed, edit(OPEN[1])]);
+    bench.ask_to_apply(vec![change(typed), edit(OPEN[1])]);
     bench.step_to_edit();
     for _ in 0..3 {
         bench.step();
     }
     bench.close_now(OPEN[0]);
     bench.settle();
-    assert_eq!(bench.ended(), Err(Code::FsStaleVersion));
+    assert_eq!(bench.ended(), Some(Code::FsStaleVersion));
     assert_eq!(bench.documents[OPEN[1]].text, OLD);
 }
 
 #[test]
 fn an_edit_that_was_saved_and_closed_before_the_answer_is_its_sessions() {
     let mut bench = Bench::new(true, false, Luck::Good);
-    bench.open_session("other");
-    bench.read_as("other", OPEN[0]);
+    bench.join("other", OPEN[0]);
     bench.ask_to_apply(vec![edit(OPEN[0])]);
     bench.step_to_edit();
     bench.step();
@@ -62,7 +60,7 @@ fn an_edit_that_was_saved_and_closed_before_the_answer_is_its_sessions() {
     bench.act(Act::SaveAndClose);
     bench.queue.rotate_left(1);
     bench.settle();
-    assert_eq!(bench.row("other", OPEN[0]).changed_by, [session("s")]);
+    bench.check_changed_by(OPEN[0], &[session("s")]);
 }
 
 #[test]
@@ -73,5 +71,5 @@ fn a_document_that_is_closed_while_its_edit_is_out_ends_the_call_without_an_answ
     bench.queue.clear();
     bench.close_now(OPEN[0]);
     bench.settle();
-    assert_eq!(bench.ended(), Err(Code::FsStaleVersion));
+    assert_eq!(bench.ended(), Some(Code::FsStaleVersion));
 }

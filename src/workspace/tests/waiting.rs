@@ -90,16 +90,7 @@ fn a_session_belongs_to_the_connection_that_opened_it() {
 /// How often the editor is asked to take an edit back while a human types, and so many milliseconds go by each time.
 fn n_taken_back(ms: Millis) -> u32 {
     let mut bench = Bench::new(true, false, Luck::CommitFails);
-    bench.call(Request::Change {
-        params: ApplyParams {
-            session_id: Some("s".to_string()),
-            changes: changes(),
-            call_id: None,
-            label: None,
-            dry_run: false,
-        },
-        is_apply: true,
-    });
+    bench.ask_to_apply(changes());
     let mut n_asked = 0;
     while bench.replies.is_empty() {
         if let Some(Item::Ask(_, "workspace/applyEdit", _)) = bench.queue.front() {

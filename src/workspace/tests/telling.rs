@@ -1,0 +1,39 @@
+//! What sessions are told of their ledgers, unasked.
+
+use super::*;
+use crate::workspace::telling::BATCH_MS;
+
+impl Bench {
+    /// Time goes by until nothing is due any more; nothing that is on its way arrives meanwhile.
+    pub(super) fn pass_time(&mut self) {
+        while let Some(wake) = self.wake.take() {
+            self.now = self.now.max(wake);
+            self.send(Event::Tick);
+        }
+    }
+
+    /// The rows of `ledgerChanged` that were told since they were asked for last.
+    pub(super) fn told_rows(&mut self) -> Vec<Value> {
+        let notes = self.notes.drain(..);
+        let told = notes.filter(|it| it.0 == "abreast/ledgerChanged");
+        told.flat_map(|it| it.1["entries"].as_array().expect("entries").clone())
+            .collect()
+    }
+}
+
+#[test]
+fn only_the_session_whose_edit_is_out_is_told_afterwards() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    bench.join("other", OPEN[0]);
+    bench.ask_to_edit("s", OPEN[0], "alpha", "ALPHA");
+    bench.step_to_edit();
+    // It has landed, and the editor has not answered yet.
+    bench.step();
+    bench.step();
+    bench.now += BATCH_MS;
+    bench.send(Event::Tick);
+    let told = bench.notes.iter();
+    let told = told.filter(|it| it.0 == "abreast/ledgerChanged");
+    let told: Vec<_> = told.map(|it| &it.1["sessionId"]).collect();
+    assert_eq!(told, ["other"]);
+}
