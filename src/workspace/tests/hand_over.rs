@@ -22,7 +22,7 @@ fn a_final_break_that_an_editor_adds_and_takes_away_again_is_no_change() {
 #[test]
 fn what_was_typed_and_not_saved_is_seen_nowhere_once_it_is_closed() {
     let mut bench = Bench::new(true, false, Luck::Good);
-    bench.set(OPEN[0], format!("{OLD}\n"));
+    bench.set(OPEN[0], OLD.trim_end().to_string());
     bench.settle();
     bench.read(OPEN[0]);
     bench.close(OPEN[0]);

@@ -68,6 +68,10 @@ fn an_observation_of_something_else_is_not_of_what_is_there() {
         let row = bench.observe(path, Some(&other));
         assert_eq!(row.status, Status::Stale);
         assert_eq!(bench.write(path), Some(Code::FsStaleVersion), "{path}");
+        // Nobody here knows how much of it was shown.
+        bench.disk.insert(path.into(), "other\n".to_string());
+        bench.set(path, "other\n".to_string());
+        assert_eq!(bench.write(path), Some(Code::FsCoverage), "{path}");
     }
 }
 

@@ -200,36 +200,35 @@ fn the_full_text_is_asked_for_where_the_editor_can_be_asked() {
 }
 
 #[test]
-fn a_document_that_is_opened_twice_is_what_was_opened_last() {
-    let mut bench = bench();
-    bench.send(Event::Opened {
-        uri: uri(OPEN[0]),
-        key: FileKey::Path(OPEN[0].into()),
-        lsp_version: 1,
-        text: "again\n".to_string(),
-    });
-    bench.documents.get_mut(OPEN[0]).expect("open").instance = 2;
-    let read = bench.read(OPEN[0]);
-    assert_eq!((read.via, read.text.as_str()), (Via::Editor, "again\n"));
-    bench.close(OPEN[0]);
-    let read = bench.read(OPEN[0]);
-    assert_eq!((read.via, read.text.as_str()), (Via::Disk, OLD));
+fn a_document_that_is_opened_twice_is_one_however_its_uri_is_spelled() {
+    for spelled in [OPEN[0], "/w/%6Fpen.txt"] {
+        let mut bench = bench();
+        bench.documents.remove(OPEN[0]);
+        let key = FileKey::Path(OPEN[0].into());
+        bench.open_as(spelled, key, format!("{OLD}again\n"));
+        let read = bench.read(OPEN[0]);
+        assert_eq!((read.via, read.total_lines), (Via::Editor, 6));
+        assert_eq!(bench.edit(OPEN[0], "alpha", "beta"), None);
+        bench.close(spelled);
+        let read = bench.read(OPEN[0]);
+        assert_eq!((read.via, read.text.as_str()), (Via::Disk, OLD));
+    }
 }
 
 #[test]
-fn a_change_of_a_document_that_is_not_open_is_ignored() {
+fn a_change_of_a_document_that_is_not_open_is_ignored_and_logged() {
     let path = "/w/closed.txt";
     let mut bench = bench();
-    bench.take(Event::Changed {
-        uri: uri(path),
-        lsp_version: 2,
-        changes: Some(Vec::new()),
-    });
-    bench.take(Event::Changed {
-        uri: uri(path),
-        lsp_version: 3,
-        changes: None,
-    });
+    for (lsp_version, changes) in [(2, Some(Vec::new())), (3, None)] {
+        let uri = uri(path);
+        let event = Event::Changed {
+            uri,
+            lsp_version,
+            changes,
+        };
+        let effects = bench.workspace.handle(bench.now, event);
+        assert!(matches!(effects[..], [Effect::Log { .. }]), "{effects:?}");
+    }
     assert_eq!(bench.edit(path, "alpha", "beta"), None);
 }
 
