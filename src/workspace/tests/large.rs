@@ -104,10 +104,57 @@ fn work_on_a_large_text_is_done_elsewhere() {
     assert_eq!(computed, ["judge", "undo", "judge", "undo"]);
     assert_eq!(bench.ended(), Some(Code::FsIoError));
 
+    let typed = format!("{TYPED}{old}");
+    for (text, computed) in [
+        (typed.clone(), &["status"][..]),
+        (format!("{TYPED}{typed}"), &[]),
+    ] {
+        bench.set("/w/large.txt", text);
+        bench.settle();
+        bench.pass_time();
+        // What was found to be stale is not compared again as long as it has another length.
+        assert_eq!(bench.computed_elsewhere(), computed);
+    }
+}
+
+#[test]
+fn a_version_of_a_large_text_is_computed_once() {
+    let old = OLD.repeat(20);
+    let _limit = Limit::at(old.len() / 2);
+    let mut bench = Bench::new(true, false, Luck::Good);
+    bench.workspace.options.limits.read_bytes = OLD.len();
+    bench.open_with("/w/large.txt", &old);
+    bench.read("/w/large.txt");
     bench.set("/w/large.txt", format!("{TYPED}{old}"));
     bench.settle();
     bench.pass_time();
     assert_eq!(bench.computed_elsewhere(), ["status"]);
+    bench.ask_to_read("/w/large.txt");
+    assert_eq!(bench.computed_elsewhere(), Vec::<&str>::new());
+    bench.type_and_undo("/w/large.txt");
+    let write = json!({ "kind": "write", "path": "/w/large.txt", "content": NEW });
+    bench.call(Request::Change {
+        params: ApplyParams {
+            session_id: Some("s".to_string()),
+            changes: vec![change(write)],
+            call_id: None,
+            label: None,
+            dry_run: true,
+        },
+        is_apply: true,
+    });
+    assert_eq!(bench.computed_elsewhere(), ["plan"]);
+    bench.ask_to_read("/w/large.txt");
+    assert_eq!(bench.computed_elsewhere(), Vec::<&str>::new());
+}
+
+#[test]
+fn the_echo_of_a_large_edit_is_compared_with_nothing() {
+    let _limit = Limit::at(0);
+    let mut bench = Bench::new(true, false, Luck::Good);
+    bench.ask_to_edit("s", OPEN[0], "alpha", "ALPHA");
+    assert_eq!(bench.computed_elsewhere(), ["plan"]);
+    assert_eq!(bench.ended(), None);
 }
 
 #[test]
