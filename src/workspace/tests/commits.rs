@@ -269,3 +269,13 @@ fn files_that_change_places_are_written_and_those_that_follow_each_other_are_onl
         assert_eq!(bench.disk[Path::new(gone)], OLD);
     }
 }
+
+#[test]
+fn a_document_that_stays_as_it_is_is_not_sent_to_the_editor() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    let same = json!({ "kind": "write", "path": OPEN[0], "content": OLD });
+    bench.ask_to_apply(vec![change(same), edit(OPEN[1])]);
+    let (_, params) = bench.up_to("workspace/applyEdit");
+    let sent = params["edit"]["documentChanges"].as_array();
+    assert_eq!(sent.map(Vec::len), Some(1), "{params}");
+}

@@ -142,3 +142,16 @@ fn only_an_editor_that_has_reported_everything_frees_a_document_of_an_unknown_ed
     late.bench.is_mute = false;
     assert_eq!(late.next_edit(), None);
 }
+
+#[test]
+fn what_was_typed_while_an_edit_was_out_that_nobody_answered_is_a_humans() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    bench.join("other", OPEN[0]);
+    bench.ask_to_edit("s", OPEN[0], "alpha", "ALPHA");
+    bench.up_to("workspace/applyEdit");
+    bench.set(OPEN[0], format!("{TYPED}{OLD}"));
+    bench.settle();
+    bench.wait();
+    assert_eq!(bench.ended(), Some(Code::FsEditorTimeout));
+    bench.check_changed_by(OPEN[0], &[Author::Human]);
+}
