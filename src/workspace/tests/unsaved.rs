@@ -73,3 +73,18 @@ fn a_document_that_is_closed_while_its_edit_is_out_ends_the_call_without_an_answ
     bench.settle();
     assert_eq!(bench.ended(), Some(Code::FsStaleVersion));
 }
+
+#[test]
+fn what_a_human_typed_into_a_document_that_stays_as_it_is_takes_no_commit_back() {
+    let mut bench = Bench::new(true, false, Luck::Good);
+    let same = json!({ "kind": "write", "path": OPEN[0], "content": OLD });
+    bench.ask_to_apply(vec![change(same), edit(CLOSED)]);
+    bench.step_to_commit();
+    bench.set(OPEN[0], format!("{TYPED}{OLD}"));
+    let typed = bench.queue.pop_back().expect("what was typed");
+    bench.queue.push_front(typed);
+    bench.step();
+    bench.close_now(OPEN[0]);
+    bench.settle();
+    assert_eq!((bench.n_recalled, bench.ended()), (0, None));
+}
