@@ -4,7 +4,7 @@
 //! a human has changed stays as the human has it; only those that are still exactly ours are taken back. It depends on
 //! what the texts hold, never on when a change came.
 
-use std::{cmp::Ordering, iter};
+use std::{cmp::Ordering, iter, ops::Range};
 
 use crate::{
     protocol::Outcome,
@@ -79,50 +79,55 @@ impl UndoJob {
     }
 
     fn compare(&self) -> Undo {
-        let old_spans: Vec<_> = self.splices.iter().map(|it| it.range.clone()).collect();
-        let undone = diff::survivors(&self.before, &self.actual, &old_spans);
-        let ours = diff::survivors(&self.after, &self.actual, &self.splices.new_ranges());
+        let inverse = self.splices.inverse(&self.before);
+        let undone = diff::survivors(&self.before, &self.actual, &self.splices);
+        let ours = diff::survivors(&self.after, &self.actual, &inverse);
         let mut n_undone = 0;
-        let inverse: Splices = iter::zip(&self.splices, iter::zip(undone, ours))
-            .filter_map(|(splice, (undone, ours))| {
-                // `x` is in `f(x)`: where both are there, the longer one says more.
-                let longer = splice.range.len().cmp(&splice.text.len());
-                match (undone, ours, longer) {
-                    (None, Some(range), _) | (Some(_), Some(range), Ordering::Less) => {
-                        Some(Splice {
-                            range,
-                            text: self.before.raw(splice.range.clone()),
-                        })
-                    }
-                    (Some(_), None, _) => {
-                        n_undone += 1;
-                        None
-                    }
-                    (Some(undone), Some(ours), Ordering::Greater)
-                        if undone.start <= ours.start && ours.end <= undone.end =>
-                    {
-                        n_undone += 1;
-                        None
-                    }
-                    // A human's text stands there, or it cannot be told whose it is.
-                    (Some(_), Some(_), Ordering::Greater | Ordering::Equal) | (None, None, _) => {
-                        None
-                    }
+        let mut taken_back = Vec::new();
+        for (splice, (undone, ours)) in iter::zip(&inverse, iter::zip(undone, ours)) {
+            // What is there was made of that from which fewer bytes differ.
+            let nearer = undone.n_changed.cmp(&ours.n_changed);
+            let is_ours = match (undone.place, &ours.place) {
+                (None, Some(_)) => nearer != Ordering::Less,
+                (Some(_), None) if nearer != Ordering::Greater => {
+                    n_undone += 1;
+                    false
                 }
-            })
-            .collect();
+                (Some(undone), Some(ours)) if is_nested(&undone, ours) => {
+                    // `x` is in `f(x)`: between equals, the longer one says more.
+                    let longer = splice.range.len().cmp(&splice.text.len());
+                    let likelier = nearer.then(longer);
+                    n_undone += usize::from(likelier == Ordering::Less);
+                    likelier == Ordering::Greater
+                }
+                // A human's text stands there, or it cannot be told whose it is.
+                _ => false,
+            };
+            if let Some(range) = ours.place.filter(|_| is_ours) {
+                let text = splice.text.clone();
+                taken_back.push(Splice { range, text });
+            }
+        }
+        let taken_back: Splices = taken_back.into_iter().collect();
         let outcome = if n_undone == self.splices.len() {
             Outcome::RolledBack
-        } else if inverse.len() == self.splices.len() {
+        } else if taken_back.len() == self.splices.len() {
             Outcome::Applied
         } else {
             Outcome::KeptHuman
         };
         Undo {
-            splices: inverse.minimise(&self.actual),
+            splices: taken_back.minimise(&self.actual),
             outcome,
         }
     }
+}
+
+fn is_nested(left: &Range<usize>, right: &Range<usize>) -> bool {
+    let is_within = |inner: &Range<usize>, outer: &Range<usize>| {
+        outer.start <= inner.start && inner.end <= outer.end
+    };
+    is_within(left, right) || is_within(right, left)
 }
 
 #[cfg(test)]
@@ -338,5 +343,70 @@ mod tests {
             Outcome::Applied,
             "a\r\nb\r\nd\r\n",
         );
+    }
+
+    /// All texts of at most so many of these characters.
+    fn texts(n_most: usize) -> Vec<String> {
+        let mut all = vec![String::new()];
+        let mut longest = all.clone();
+        for _ in 0..n_most {
+            let longer = |it: &String| ["a", "\n"].map(|last| format!("{it}{last}"));
+            longest = longest.iter().flat_map(longer).collect();
+            all.extend(longest.clone());
+        }
+        all
+    }
+
+    #[test]
+    fn wherever_somebody_types_into_the_old_or_the_new_text_it_is_told_which_of_them_it_is() {
+        for before in texts(4) {
+            let base = Text::flat(before.clone());
+            let ranges = (0..=before.len())
+                .flat_map(|start| (start..=before.len()).map(move |end| start..end));
+            for (range, text) in
+                ranges.flat_map(|it| texts(3).into_iter().map(move |text| (it.clone(), text)))
+            {
+                let splice = Splice { range, text };
+                let splices = [splice].into_iter().collect::<Splices>().minimise(&base);
+                let planned = base.apply(&splices);
+                let after = planned.raw(0..planned.len_bytes());
+                if before == after {
+                    continue;
+                }
+                let cases = ["~", "~~~~~"]
+                    .into_iter()
+                    .flat_map(|it| [(it, true, &before), (it, false, &after)]);
+                for (typed, is_undone, there) in cases {
+                    for at in 0..=there.len() {
+                        let mut actual = there.clone();
+                        actual.insert_str(at, typed);
+                        let actual = Text::flat(actual);
+                        let job = UndoJob {
+                            before: base.clone(),
+                            after: planned.clone(),
+                            splices: splices.clone(),
+                            actual: actual.clone(),
+                        };
+                        let undo = job.run();
+                        let left = actual.apply(&undo.splices);
+                        let left = left.raw(0..left.len_bytes());
+                        let context = format!(
+                            "{before:?} -> {after:?}, {typed:?} at {at}, undone: {is_undone}, {:?}: {left:?}",
+                            undo.outcome
+                        );
+                        let expected = match undo.outcome {
+                            Outcome::Applied => &before,
+                            Outcome::RolledBack => {
+                                assert!(is_undone, "{context}");
+                                &before
+                            }
+                            _ => there,
+                        };
+                        assert_eq!(&left.replacen(typed, "", 1), expected, "{context}");
+                        assert!(!is_undone || undo.splices.is_empty(), "{context}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -82,19 +82,22 @@ pub fn keeps(planned: &Text, actual: &Text, spans: &[Range<usize>]) -> bool {
         spans.is_sorted_by(|it, next| it.end <= next.start),
         "spans are disjoint"
     );
-    placed(planned, actual).iter().all(|it| it.spares(spans))
+    changes(planned, actual).iter().all(|it| it.spares(spans))
 }
 
-/// Where each span of `planned` is in `actual`; none for one that is not intact there (see [`keeps`]).
-///
-/// The spans are sorted and disjoint.
-pub fn survivors(
-    planned: &Text,
-    actual: &Text,
-    spans: &[Range<usize>],
-) -> Vec<Option<Range<usize>>> {
-    let changes = placed(planned, actual);
-    let survivor = |span: &Range<usize>| {
+/// What has become of a span in another text.
+pub struct Survivor {
+    /// Where it is; none if it is not intact there (see [`keeps`]).
+    pub place: Option<Range<usize>>,
+    /// How many bytes those changes delete and insert that touch it, or a place where the edit that made it may as well
+    /// have been made.
+    pub n_changed: usize,
+}
+
+/// What has become in `actual` of the ranges of `planned` that the splices replace. The splices are minimal.
+pub fn survivors(planned: &Text, actual: &Text, splices: &Splices) -> Vec<Survivor> {
+    let changes = changes(planned, actual);
+    let place = |span: &Range<usize>| {
         let mut start = span.start;
         let mut n_removed = 0;
         for change in &changes {
@@ -117,7 +120,16 @@ pub fn survivors(
             && same_bytes(planned, span.clone(), actual, place.clone());
         is_there.then_some(place)
     };
-    spans.iter().map(survivor).collect()
+    let touches = |span: &Range<usize>, it: &&Placed| {
+        it.reach.start <= span.end && span.start <= it.reach.end
+    };
+    placed(splices, planned)
+        .iter()
+        .map(|it| Survivor {
+            place: place(&it.range),
+            n_changed: distance(changes.iter().filter(|change| touches(&it.reach, change))),
+        })
+        .collect()
 }
 
 /// Whether `actual` is `before` with the splices made, whatever else was changed beside them.
@@ -127,7 +139,7 @@ pub fn survivors(
 /// minimal.
 pub fn landed(before: &Text, planned: &Text, actual: &Text, splices: &Splices) -> bool {
     let spans = splices.new_ranges();
-    let changes = placed(planned, actual);
+    let changes = changes(planned, actual);
     changes.iter().all(|it| it.spares(&spans))
         && iter::zip(splices, spans).all(|(splice, span)| {
             !same_bytes(
@@ -137,12 +149,15 @@ pub fn landed(before: &Text, planned: &Text, actual: &Text, splices: &Splices) -
                 splice.range.clone(),
             )
         })
-        && (changes.is_empty() || distance(&changes) < distance(&placed(before, actual)))
+        && (changes.is_empty() || distance(&changes) < distance(&self::changes(before, actual)))
 }
 
 /// The number of bytes that changes delete and insert.
-fn distance(changes: &[Placed]) -> usize {
-    changes.iter().map(|it| it.range.len() + it.n_new).sum()
+fn distance<'it>(changes: impl IntoIterator<Item = &'it Placed>) -> usize {
+    changes
+        .into_iter()
+        .map(|it| it.range.len() + it.n_new)
+        .sum()
 }
 
 fn same_bytes(
@@ -206,15 +221,19 @@ impl Placed {
 }
 
 /// The changes between two texts, as small as can be.
-fn placed(old: &Text, new: &Text) -> Vec<Placed> {
-    let splices = refined(&diff(old, new), old);
+fn changes(old: &Text, new: &Text) -> Vec<Placed> {
+    placed(&refined(&diff(old, new), old), old)
+}
+
+/// Where else each of the splices may have been made.
+fn placed(splices: &Splices, old: &Text) -> Vec<Placed> {
     let ends = iter::once(0).chain(splices.iter().map(|it| it.range.end));
     let starts = splices
         .iter()
         .map(|it| it.range.start)
         .skip(1)
         .chain([old.len_bytes()]);
-    iter::zip(&splices, iter::zip(ends, starts))
+    iter::zip(splices, iter::zip(ends, starts))
         .map(|(splice, (room_start, room_end))| {
             let Range { start, end } = splice.range;
             let moved = match (splice.range.is_empty(), splice.text.is_empty()) {
